@@ -1,0 +1,80 @@
+# Every target sets up what it needs in .venv. Sources are used in place (editable install), and what
+# changed in the compiled core is rebuilt before a target runs.
+
+PYTHON ?= python3
+PYTEST_ARGS ?=
+VENV := .venv
+BUILD := build/dev
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
+
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+export MPLBACKEND ?= Agg
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help demo test test-slow bench docs lint coverage clean
+
+help:  ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: build/.plot  ## ODM beside an SVM on breast cancer data: a table and a picture
+	@$(compile)
+	@python examples/demo.py
+
+test: build/.test  ## tests and coverage
+	@$(compile)
+	@pytest -n 2 --cov --cov-report=term-missing:skip-covered --cov-fail-under=95 $(PYTEST_ARGS)
+
+test-slow: build/.test  ## the long checks
+	@$(compile)
+	@pytest -n 2 -m slow $(PYTEST_ARGS)
+
+bench: build/.bench  ## side by side with peers
+	@$(compile)
+	@python benchmarks/run.py
+
+docs: build/.docs  ## HTML documentation in docs/_build/html
+	@$(compile)
+	@sphinx-build -W --keep-going -q -b html docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
+lint: build/.lint  ## ruff, cython-lint, mypy, codespell
+	@ruff check .
+	@ruff format --check .
+	@cython-lint src
+	@mypy
+	@codespell
+
+coverage: build/.test  ## tests, then a line-by-line report in build/coverage
+	@$(compile)
+	@pytest -n 2 --cov --cov-report=html:build/coverage $(PYTEST_ARGS)
+
+clean:  ## remove all that was built; .venv stays
+	@rm -rf build docs/_build docs/auto_examples docs/generated docs/sg_execution_times.rst
+	@rm -rf .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@find src tests examples benchmarks -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
+
+# Done here once, so that parallel test processes find nothing left to build.
+compile = ninja -C $(BUILD) --quiet
+
+# build/.<extra>: the package and that extra are installed.
+build/.%: build/.tools pyproject.toml
+	@echo "installing optimargin[$*] in $(VENV)"
+	@$(PIP) install --no-build-isolation -Cbuild-dir=$(BUILD) --editable '.[$*]'
+	@touch $@
+
+build/.tools: $(VENV)/pyvenv.cfg pyproject.toml
+	@mkdir -p build
+	@$(PIP) install --upgrade pip
+	@$(BIN)/python -c 'import tomllib; \
+	print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], "ninja", sep="\n")' > build/requirements.txt
+	@$(PIP) install --requirement build/requirements.txt
+	@touch $@
+
+$(VENV)/pyvenv.cfg:
+	@echo "creating $(VENV)"
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "optimargin needs Python 3.11 or newer: make PYTHON=/path/to/python")'
+	@$(PYTHON) -m venv $(VENV)
+
+.PRECIOUS: build/.% build/.tools $(VENV)/pyvenv.cfg

@@ -1,0 +1,46 @@
+"""Sphinx configuration. Builds offline: no inventories or other pages are fetched."""
+
+from importlib.metadata import version as installed_version
+
+project = "optimargin"
+author = "The optimargin developers"
+copyright = "2026, The optimargin developers"
+release = installed_version("optimargin")
+version = release
+
+extensions = [
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.doctest",
+    "sphinx.ext.mathjax",
+    "numpydoc",
+    "sphinx_gallery.gen_gallery",
+]
+templates_path = ["_templates"]
+exclude_patterns = ["_build", "**/GALLERY_HEADER.rst"]
+
+autosummary_generate = True
+autodoc_typehints = "none"
+numpydoc_show_class_members = False
+numpydoc_xref_param_type = False
+doctest_global_setup = "import numpy as np"
+
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "auto_examples",
+    "filename_pattern": r"/plot_",
+    "ignore_pattern": r"/(?!plot_)[^/]*\.py$",
+    "doc_module": ("optimargin",),
+    "download_all_examples": False,
+    "show_memory": False,
+    "min_reported_time": 5,
+}
+
+html_theme = "pydata_sphinx_theme"
+html_title = f"optimargin {release}"
+html_theme_options = {
+    "navigation_with_keys": False,
+    "show_prev_next": False,
+    "secondary_sidebar_items": ["page-toc"],
+}
+html_show_sourcelink = False

@@ -1,0 +1,254 @@
+"""What all classifiers share: classes, weights, one-vs-rest, diagnostics."""
+
+import warnings
+from abc import ABCMeta, abstractmethod
+from dataclasses import dataclass
+from numbers import Integral, Real
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import compute_class_weight
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from optimargin.problems import FeatureDesign, KernelDesign, MarginProblem
+from optimargin.solvers import SOLVERS
+
+
+@dataclass(frozen=True)
+class TrainingProblems:
+    """The training data as the solvers see them.
+
+    Attributes
+    ----------
+    X : {ndarray, CSR} of shape (n_rows, n_features)
+        The samples of positive weight.
+    rows : ndarray of shape (n_rows,)
+        Their places in the data given to `fit`.
+    design : FeatureDesign or KernelDesign
+        Shared by all problems.
+    problems : list of MarginProblem
+        One for two classes, else one a class against the rest.
+    """
+
+    X: np.ndarray
+    rows: np.ndarray
+    design: FeatureDesign | KernelDesign
+    problems: list[MarginProblem]
+
+
+class BaseMarginClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
+    """Encode classes and weights, solve one problem a class, store the diagnostics.
+
+    A subclass says what the loss is, how the data become a design matrix, and how solutions
+    become fitted attributes.
+    """
+
+    _parameter_constraints: dict = {
+        "fit_intercept": ["boolean"],
+        "tol": [Interval(Real, 0, None, closed="neither")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "class_weight": [dict, StrOptions({"balanced"}), None],
+        "random_state": ["random_state"],
+    }
+
+    @abstractmethod
+    def _make_loss(self):
+        """Return the loss that this estimator's parameters describe."""
+
+    @abstractmethod
+    def _make_design(self, X, weight):
+        """Return the design matrix of the training data."""
+
+    @abstractmethod
+    def _store(self, training, solutions):
+        """Turn one solution a problem into fitted attributes."""
+
+    @abstractmethod
+    def _scores(self, X):
+        """Return decision values of shape (n_samples, 1 or n_classes)."""
+
+    def _start(self, problem, k):
+        """Return the starting point (coef, intercept) of problem `k`."""
+        return None, 0.0
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y, sample_weight=None):
+        """Fit the classifier.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Training data; float32 and float64 are used as they are. For a precomputed kernel
+            the Gram matrix, of shape (n_samples, n_samples).
+        y : array-like of shape (n_samples,)
+            Class labels of any type.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Non-negative weights. A weight of two is the same as repeating the sample.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+        """
+        data = (X, y, sample_weight)
+        X, y = validate_data(self, X, y, **self._input_checks())
+        check_classification_targets(y)
+        self.classes_ = np.unique(y)
+        if self.classes_.size < 2:
+            raise ValueError(
+                f"y has one class only ({self.classes_[0]!r}): a classifier needs samples of at "
+                "least two classes."
+            )
+        training = self._training_problems(X, y, sample_weight)
+        self.solver_ = self._choose_solver(training.design)
+        solver = SOLVERS[self.solver_](tol=self.tol, max_iter=self.max_iter)
+        solutions = [
+            solver.solve(problem, *self._start(problem, k))
+            for k, problem in enumerate(training.problems)
+        ]
+        self._store_diagnostics(solutions)
+        self._store(training, solutions)
+        self._training_data = data
+        return self
+
+    def _training_problems(self, X, y, sample_weight):
+        """Return what is to be solved for validated `X` and `y` with known classes."""
+        encoded = np.searchsorted(self.classes_, y)
+        weight = self._weights(X, encoded, sample_weight)
+        rows = np.flatnonzero(weight)
+        if rows.size < X.shape[0]:
+            X, encoded, weight = self._take(X, rows), encoded[rows], weight[rows]
+        design = self._make_design(X, weight)
+        positives = [1] if self.classes_.size == 2 else range(self.classes_.size)
+        problems = [
+            MarginProblem(
+                self._make_loss(),
+                design,
+                np.where(encoded == k, 1.0, -1.0),
+                weight / weight.sum(),
+                fit_intercept=self.fit_intercept,
+            )
+            for k in positives
+        ]
+        return TrainingProblems(X, rows, design, problems)
+
+    def __getstate__(self):
+        # Training data can be large and private: a saved model does not carry them.
+        state = super().__getstate__()
+        return {key: value for key, value in state.items() if key != "_training_data"}
+
+    def predict(self, X):
+        """Predict class labels.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,)
+        """
+        scores = self.decision_function(X)
+        winners = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
+        return self.classes_[winners]
+
+    def decision_function(self, X):
+        """Return the decision values.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        scores : ndarray of shape (n_samples,) or (n_samples, n_classes)
+            Positive values mean ``classes_[1]``; with more than two classes, one column a
+            class and the largest wins.
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, **self._input_checks())
+        scores = self._scores(X)
+        return scores[:, 0] if self.classes_.size == 2 else scores
+
+    def _input_checks(self):
+        return {
+            "accept_sparse": "csr",
+            "dtype": [np.float64, np.float32],
+            "order": "C",
+        }
+
+    def _take(self, X, rows):
+        return X[rows]
+
+    def _choose_solver(self, design):
+        return "newton" if self.solver == "auto" else self.solver
+
+    def _weights(self, X, encoded, sample_weight):
+        """Return sample_weight times class_weight, checked."""
+        weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
+        if (weight < 0).any():
+            raise ValueError("sample_weight has negative values: weights must be at least zero.")
+        n_classes = self.classes_.size
+        totals = np.bincount(encoded, weights=weight, minlength=n_classes)
+        if not np.isfinite(totals.sum()):
+            raise ValueError("sample_weight overflows when summed: use smaller weights.")
+        if not totals.any():
+            raise ValueError(
+                "sample_weight is zero for every sample: at least one class of two "
+                "needs positive weights."
+            )
+        if isinstance(self.class_weight, str):
+            with np.errstate(divide="ignore"):
+                factor = totals.sum() / (n_classes * totals)
+            factor[totals == 0] = 0.0
+        else:
+            labels = self.classes_[encoded]
+            factor = compute_class_weight(self.class_weight, classes=self.classes_, y=labels)
+            if not (np.isfinite(factor).all() and (factor >= 0).all()):
+                raise ValueError("class_weight has negative or non-finite values.")
+        empty = self.classes_[totals * factor == 0]
+        if empty.size:
+            raise ValueError(
+                f"All samples of class {empty[0]!r} have zero weight (sample_weight times "
+                "class_weight): give the class a positive weight or remove it from y."
+            )
+        return weight * factor[encoded]
+
+    def _store_diagnostics(self, solutions):
+        def summary(name, dtype):
+            values = np.array([getattr(solution, name) for solution in solutions], dtype=dtype)
+            return values if len(solutions) > 1 else values[0].item()
+
+        self.n_iter_ = summary("n_iter", int)
+        self.objective_ = summary("objective", float)
+        self.dual_gap_ = summary("dual_gap", float)
+        worst = float(np.max(self.dual_gap_))
+        if not worst <= self.tol:
+            warnings.warn(
+                f"{type(self).__name__} stopped after {np.max(self.n_iter_)} iterations of "
+                f"solver {self.solver_!r} at a relative duality gap of {worst:.2g}, above "
+                f"tol={self.tol:g}. Scale the features (for example with StandardScaler), "
+                "increase max_iter or raise tol.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+def check_scale(X):
+    """Raise a clear error when products of the features would overflow."""
+    values = X.data if issparse(X) else X
+    largest = float(max(values.max(initial=0.0), -values.min(initial=0.0)))
+    if largest > 1e140:
+        raise ValueError(
+            f"X has values as large as {largest:.3g}, whose products overflow: scale the "
+            "features, for example with StandardScaler."
+        )

@@ -1,0 +1,23 @@
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Vector: TypeAlias = NDArray[np.float64]
+Data: TypeAlias = NDArray[np.floating]
+Index: TypeAlias = NDArray[np.integer]
+
+def dense_matvec(X: Data, v: Vector, out: Vector, n_threads: int) -> None: ...
+def dense_rmatvec(X: Data, r: Vector, partial: Vector, n_threads: int) -> None: ...
+def dense_pack(
+    X: Data, center: Vector, rows: Index, scale: Vector, out: Vector, n_threads: int
+) -> None: ...
+def csr_matvec(
+    data: Data, indices: Index, indptr: Index, v: Vector, out: Vector, n_threads: int
+) -> None: ...
+def csr_rmatvec(
+    data: Data, indices: Index, indptr: Index, r: Vector, partial: Vector, n_threads: int
+) -> None: ...
+def csr_weighted_gram(
+    data: Data, indices: Index, indptr: Index, weight: Vector, partial: Vector, n_threads: int
+) -> None: ...

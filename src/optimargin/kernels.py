@@ -1,0 +1,248 @@
+"""Kernel functions, Gram matrices and what is done to them before a solver sees them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.linalg import LinAlgError, cholesky, eigh
+from scipy.sparse import issparse
+from sklearn.utils.extmath import row_norms, safe_sparse_dot
+
+_BLOCK_ELEMENTS = 1 << 23  # 64 MB of float64 for a block of kernel rows
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel function with all its parameters fixed.
+
+    Parameters
+    ----------
+    name : {"linear", "rbf", "poly", "sigmoid", "precomputed"} or callable
+    gamma : float
+    degree : float
+    coef0 : float
+    """
+
+    name: str | Callable
+    gamma: float = 1.0
+    degree: float = 3
+    coef0: float = 0.0
+
+    def __call__(self, X, Y=None):
+        """Return the matrix of kernel values between the rows of `X` and of `Y`.
+
+        Parameters
+        ----------
+        X : {ndarray, CSR} of shape (n_samples_X, n_features)
+        Y : {ndarray, CSR} of shape (n_samples_Y, n_features), default=None
+            `X` itself when not given.
+
+        Returns
+        -------
+        K : ndarray of shape (n_samples_X, n_samples_Y)
+            In the precision of `X`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from optimargin.kernels import Kernel
+        >>> Kernel("poly", gamma=1.0, degree=2, coef0=1.0)(np.array([[1.0], [2.0]]))
+        array([[ 4.,  9.],
+               [ 9., 25.]])
+        """
+        if self.name == "precomputed":
+            return X
+        if callable(self.name):
+            return _checked_callable(self.name, X, X if Y is None else Y)
+        # Values too large for the precision are reported once, by `gram_matrix`.
+        with np.errstate(over="ignore", invalid="ignore"):
+            if self.name == "rbf":
+                K = squared_distances(X, Y)
+                K *= -self.gamma
+                return np.exp(K, out=K)
+            K = safe_sparse_dot(X, (X if Y is None else Y).T, dense_output=True)
+            if self.name == "linear":
+                return K
+            K *= self.gamma
+            K += self.coef0
+            if self.name == "poly":
+                return np.power(K, self.degree, out=K)
+            return np.tanh(K, out=K)
+
+    @property
+    def is_positive_semidefinite(self):
+        """Whether every Gram matrix of this kernel is known to be positive semi-definite."""
+        if self.name == "poly":
+            return self.coef0 >= 0 and float(self.degree).is_integer()
+        return self.name in ("linear", "rbf")
+
+
+def _checked_callable(function, X, Y):
+    K = np.asarray(function(X, Y))
+    if K.shape != (X.shape[0], Y.shape[0]):
+        raise ValueError(
+            f"The kernel callable returned an array of shape {K.shape} for inputs of "
+            f"{X.shape[0]} and {Y.shape[0]} rows; it must return {(X.shape[0], Y.shape[0])}."
+        )
+    dtype = X.dtype if X.dtype in (np.float32, np.float64) else np.float64
+    return np.ascontiguousarray(K, dtype=dtype)
+
+
+def squared_distances(X, Y=None):
+    """Return the squared Euclidean distances between rows, in the precision of the data.
+
+    Dense data are centred first: distances do not change, and rounding errors, which are
+    relative to the norms, become small.
+    """
+    if not issparse(X):
+        center = (X if Y is None else Y).mean(axis=0)
+        X = X - center
+        Y = None if Y is None else Y - center
+    X_norms = row_norms(X, squared=True)
+    Y_norms = X_norms if Y is None else row_norms(Y, squared=True)
+    distances = safe_sparse_dot(X, (X if Y is None else Y).T, dense_output=True)
+    distances *= -2
+    distances += X_norms[:, None]
+    distances += Y_norms
+    np.maximum(distances, 0, out=distances)
+    if Y is None:
+        np.fill_diagonal(distances, 0)
+    return distances
+
+
+def kernel_blocks(kernel, X, Y):
+    """Yield ``(rows, kernel(X[rows], Y))`` in blocks of bounded size."""
+    n_block = max(_BLOCK_ELEMENTS // max(Y.shape[0], 1), 1)
+    for first in range(0, X.shape[0], n_block):
+        rows = slice(first, min(first + n_block, X.shape[0]))
+        yield rows, kernel(X[rows], Y)
+
+
+def mean_distance(X, sample_weight):
+    """Return the weighted mean Euclidean distance ``sum_ij s_i s_j d_ij / (sum s)**2``.
+
+    Repeating a sample and doubling its weight give the same number, which is why the zero
+    distances of samples to themselves are counted.
+    """
+    total = 0.0
+    for rows, distances in kernel_blocks(squared_distances, X, X):
+        np.sqrt(distances, out=distances)
+        total += sample_weight[rows] @ (distances @ sample_weight)
+    return total / sample_weight.sum() ** 2
+
+
+def resolve_gamma(gamma, X, sample_weight):
+    """Return the number that `gamma` stands for on this training set.
+
+    Parameters
+    ----------
+    gamma : {"scale", "auto", "mean_distance"} or float
+    X : {ndarray, CSR} of shape (n_samples, n_features)
+    sample_weight : ndarray of shape (n_samples,)
+    """
+    if gamma == "auto":
+        return 1.0 / X.shape[1]
+    if gamma == "scale":
+        weight = sample_weight / (sample_weight.sum() * X.shape[1])
+        if issparse(X):
+            mean = (weight @ X).sum()
+            variance = (weight @ X.multiply(X)).sum() - mean**2
+        else:
+            mean = (weight @ X).sum()
+            variance = (weight @ np.square(X - mean)).sum()
+        return 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
+    if gamma == "mean_distance":
+        width = mean_distance(X, sample_weight)
+        return 1.0 / (2 * width**2) if width > 0 else 1.0
+    return float(gamma)
+
+
+@dataclass(frozen=True)
+class GramMatrix:
+    """A positive semi-definite Gram matrix ready for a solver.
+
+    Attributes
+    ----------
+    K : ndarray of shape (n_samples, n_samples)
+    projector : ndarray of shape (n_samples, n_samples) or None
+        For a kernel that is not positive semi-definite: the projector onto the positive part
+        of its spectrum. `K` is then that part, and ``projector @ theta`` are coefficients
+        that give the same decision values with the kernel itself.
+    negative_share : float
+        The share of negative eigenvalues in the sum of all absolute eigenvalues.
+    """
+
+    K: np.ndarray
+    projector: np.ndarray | None = None
+    negative_share: float = 0.0
+
+
+def gram_matrix(kernel, X):
+    """Compute the Gram matrix of the training data and make it safe to solve with.
+
+    Raises
+    ------
+    ValueError
+        If the matrix is not square, not symmetric or not finite.
+    """
+    K = np.ascontiguousarray(kernel(X))
+    if not np.isfinite(K.sum(dtype=np.float64)) and not np.isfinite(K).all():
+        raise ValueError(
+            f"Kernel {kernel.name!r} overflows on X (largest absolute value "
+            f"{abs(X).max():.3g}): scale the features, for example with StandardScaler."
+        )
+    if kernel.is_positive_semidefinite:
+        return GramMatrix(K)
+    scale = np.abs(np.diagonal(K)).max(initial=0.0) or 1.0
+    rounding = 100 * np.finfo(K.dtype).eps
+    asymmetry = np.abs(K - K.T).max()
+    if asymmetry > max(rounding, 1e-8) * max(scale, np.abs(K).max()):
+        raise ValueError(
+            f"The kernel matrix is not symmetric (largest difference {asymmetry:.3g}): a "
+            "kernel must satisfy k(x, z) = k(z, x). Pass (K + K.T) / 2 if that is intended."
+        )
+    return _positive_part(GramMatrix(K), scale * K.shape[0] * rounding)
+
+
+def _positive_part(gram, shift):
+    shifted = gram.K.astype(np.float64)
+    shifted[np.diag_indices_from(shifted)] += shift
+    try:
+        cholesky(shifted, lower=True, overwrite_a=True, check_finite=False)
+        return gram
+    except LinAlgError:
+        values, vectors = eigh(gram.K.astype(np.float64), check_finite=False)
+    if values[0] >= -shift:
+        return gram
+    positive = vectors[:, values > 0]
+    K = (positive * values[values > 0]) @ positive.T
+    share = -values[values < 0].sum() / np.abs(values).sum()
+    return replace(
+        gram,
+        K=np.ascontiguousarray(K, dtype=gram.K.dtype),
+        projector=positive @ positive.T,
+        negative_share=float(share),
+    )
+
+
+def pivoted_cholesky(K, *, rtol, max_rank):
+    """Return B of shape (n_samples, rank) with ``B @ B.T`` close to K, or None.
+
+    The largest diagonal entry of the remainder ``K - B @ B.T``, which is positive
+    semi-definite, falls below `rtol` times that of `K`. None means that this takes more than
+    `max_rank` columns.
+    """
+    diagonal = np.diagonal(K).astype(np.float64)
+    threshold = rtol * diagonal.max(initial=0.0)
+    factor = np.empty((max_rank, K.shape[0]))
+    for rank in range(max_rank + 1):
+        pivot = int(np.argmax(diagonal))
+        if diagonal[pivot] <= threshold:
+            return np.ascontiguousarray(factor[:rank].T)
+        if rank == max_rank:
+            return None
+        column = K[pivot] - factor[:rank, pivot] @ factor[:rank]
+        factor[rank] = column / np.sqrt(diagonal[pivot])
+        diagonal -= factor[rank] ** 2
+        diagonal[pivot] = 0.0
+    return None

@@ -1,0 +1,8 @@
+"""How it is minimised: one file a solver, and the one place where a name becomes a class."""
+
+from optimargin.solvers.base import Solution, Solver
+from optimargin.solvers.newton import Newton
+
+SOLVERS: dict[str, type[Solver]] = {"newton": Newton}
+
+__all__ = ["SOLVERS", "Newton", "Solution", "Solver"]

@@ -1,0 +1,56 @@
+"""What every solver is given and what it gives back."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Solution:
+    """The end of a solve.
+
+    Attributes
+    ----------
+    coef : ndarray
+        In the representation of the problem's design.
+    intercept : float
+    dual : ndarray of shape (n_samples,)
+        A dual feasible point; ``y * dual`` are kernel coefficients.
+    objective : float
+        The primal objective.
+    dual_gap : float
+        The certified duality gap relative to the objective.
+    n_iter : int
+    """
+
+    coef: np.ndarray
+    intercept: float
+    dual: np.ndarray
+    objective: float
+    dual_gap: float
+    n_iter: int
+
+    @classmethod
+    def from_point(cls, point, n_iter):
+        """Make a solution of the last iterate."""
+        return cls(point.coef, point.intercept, point.dual, point.value, point.relative_gap, n_iter)
+
+
+class Solver(ABC):
+    """A method that minimises a `MarginProblem`.
+
+    Parameters
+    ----------
+    tol : float
+        The solver stops once the certified relative duality gap is at most `tol`.
+    max_iter : int
+    """
+
+    def __init__(self, *, tol, max_iter):
+        self.tol = tol
+        self.max_iter = max_iter
+
+    @abstractmethod
+    def solve(self, problem, coef=None, intercept=0.0):
+        """Minimise `problem`, starting at (`coef`, `intercept`), and return a `Solution`."""
