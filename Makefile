@@ -58,10 +58,11 @@ clean:  ## remove all that was built; .venv stays
 # Done here once, so that parallel test processes find nothing left to build.
 compile = ninja -C $(BUILD) --quiet
 
-# build/.<extra>: the package and that extra are installed.
+# build/.<extra>: the package and that extra are installed. The full path of cython lets an import rebuild
+# the core in a shell where .venv is not activated.
 build/.%: build/.tools pyproject.toml
 	@echo "installing optimargin[$*] in $(VENV)"
-	@$(PIP) install --no-build-isolation -Cbuild-dir=$(BUILD) --editable '.[$*]'
+	@CYTHON='$(CURDIR)/$(BIN)/cython' $(PIP) install --no-build-isolation -Cbuild-dir=$(BUILD) --editable '.[$*]'
 	@touch $@
 
 build/.tools: $(VENV)/pyvenv.cfg pyproject.toml

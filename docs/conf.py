@@ -29,7 +29,7 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "auto_examples",
     "filename_pattern": r"/plot_",
-    "ignore_pattern": r"/(?!plot_)[^/]*\.py$",
+    "ignore_pattern": r"^(?!plot_)",
     "doc_module": ("optimargin",),
     "download_all_examples": False,
     "show_memory": False,

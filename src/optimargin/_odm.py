@@ -4,7 +4,6 @@ import warnings
 from numbers import Real
 
 import numpy as np
-from scipy.sparse import issparse
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.extmath import safe_sparse_dot
 
@@ -80,7 +79,7 @@ class ODMClassifier(ODMMixin, BaseMarginClassifier):
             check_scale(X)
             self.gamma_ = resolve_gamma(self.gamma, X, weight)
             self._kernel = Kernel(self.kernel, self.gamma_, self.degree, self.coef0)
-        gram = gram_matrix(self._kernel, X)
+        gram = gram_matrix(self._kernel, X, weight)
         if gram.projector is not None:
             name = self.kernel if isinstance(self.kernel, str) else "given"
             warnings.warn(
@@ -105,7 +104,7 @@ class ODMClassifier(ODMMixin, BaseMarginClassifier):
             if self.kernel == "linear":
                 intercept[k] += design.features(solution.coef)[1]
         if self._projector is not None:
-            dual_coef = dual_coef @ self._projector
+            dual_coef = dual_coef @ self._projector.T
         del self._projector
         support = np.flatnonzero(dual_coef.any(axis=0))
         self.support_ = training.rows[support]

@@ -177,8 +177,15 @@ class GramMatrix:
     negative_share: float = 0.0
 
 
-def gram_matrix(kernel, X):
+def gram_matrix(kernel, X, sample_weight):
     """Compute the Gram matrix of the training data and make it safe to solve with.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    X : {ndarray, CSR} of shape (n_samples, n_features)
+    sample_weight : ndarray of shape (n_samples,)
+        Positive; matters only where a negative part of the spectrum is removed.
 
     Raises
     ------
@@ -201,26 +208,29 @@ def gram_matrix(kernel, X):
             f"The kernel matrix is not symmetric (largest difference {asymmetry:.3g}): a "
             "kernel must satisfy k(x, z) = k(z, x). Pass (K + K.T) / 2 if that is intended."
         )
-    return _positive_part(GramMatrix(K), scale * K.shape[0] * rounding)
+    return _positive_part(GramMatrix(K), sample_weight, scale * K.shape[0] * rounding)
 
 
-def _positive_part(gram, shift):
+def _positive_part(gram, sample_weight, shift):
     shifted = gram.K.astype(np.float64)
     shifted[np.diag_indices_from(shifted)] += shift
     try:
         cholesky(shifted, lower=True, overwrite_a=True, check_finite=False)
         return gram
     except LinAlgError:
-        values, vectors = eigh(gram.K.astype(np.float64), check_finite=False)
+        # The spectrum under the weighted measure: repeating a sample and doubling its weight
+        # leave the same part out.
+        root = np.sqrt(sample_weight / sample_weight.mean())
+        values, vectors = eigh(root[:, None] * gram.K * root, check_finite=False)
     if values[0] >= -shift:
         return gram
     positive = vectors[:, values > 0]
-    K = (positive * values[values > 0]) @ positive.T
+    K = (positive * values[values > 0]) @ positive.T / root / root[:, None]
     share = -values[values < 0].sum() / np.abs(values).sum()
     return replace(
         gram,
         K=np.ascontiguousarray(K, dtype=gram.K.dtype),
-        projector=positive @ positive.T,
+        projector=root[:, None] * (positive @ positive.T) / root,
         negative_share=float(share),
     )
 
