@@ -31,7 +31,7 @@ class ODMClassifier(ODMMixin, BaseMarginClassifier):
         **BaseMarginClassifier._parameter_constraints,
         **ODMMixin._parameter_constraints,
         **KERNEL_CONSTRAINTS,
-        "solver": [StrOptions({"auto", "newton"})],
+        "solver": [StrOptions({"auto", "newton", "dcd"})],
         "cache_size": [Interval(Real, 0, None, closed="neither")],
     }
 

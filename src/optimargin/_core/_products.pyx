@@ -6,7 +6,7 @@ without first copying a float32 matrix to float64.
 """
 
 from cython cimport floating
-from cython.parallel cimport parallel, prange
+from cython.parallel cimport prange
 from libc.stdint cimport int32_t, int64_t
 
 ctypedef fused index_t:

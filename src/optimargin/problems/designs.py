@@ -13,7 +13,10 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse as sp
 
+from sklearn.utils.extmath import row_norms
+
 from optimargin._core import _products
+from optimargin._core._coordinate_descent import CSRRows, DenseRows, GramRows
 from optimargin._threads import n_threads_for
 from optimargin.kernels import pivoted_cholesky
 
@@ -82,6 +85,31 @@ class FeatureDesign:
         """Return the coefficients of w and its intercept for centred rows."""
         return w, intercept if self.center is None else intercept + self.center @ w
 
+    @cached_property
+    def squared_norms(self):
+        """Squared norms of the (centred) rows, of shape (n_samples,)."""
+        norms = row_norms(self.X, squared=True).astype(np.float64)
+        if self.center is not None:
+            norms += self.center @ self.center - 2 * self.X @ self.center
+            np.maximum(norms, 0.0, out=norms)
+        return norms
+
+    def rows(self, r):
+        """Return the rows for coordinate descent and the coefficients they will update.
+
+        Parameters
+        ----------
+        r : ndarray of shape (n_samples,)
+            The descent starts at ``represent(r)``.
+        """
+        w = np.ascontiguousarray(self.represent(r))
+        if not self.is_sparse:
+            return DenseRows(self.X, self.center, w, self.squared_norms), w
+        X = self.X
+        indices = X.indices.astype(np.int32, copy=False)
+        indptr = X.indptr.astype(np.intp, copy=False)
+        return CSRRows(X.data, indices, indptr, w, self.squared_norms), w
+
     def weighted_gram(self, weight):
         """Return ``Z.T @ diag(weight) @ Z`` with ``Z = [X - center, 1]``, lower triangle.
 
@@ -141,6 +169,16 @@ class KernelDesign:
     def metric(self, v, decision=None):
         """Return ``K @ v``, taken from `decision` where the caller has it."""
         return self.decision(v) if decision is None else decision
+
+    @cached_property
+    def squared_norms(self):
+        """The diagonal of K as float64."""
+        return np.diagonal(self.K).astype(np.float64)
+
+    def rows(self, r):
+        """Return the rows for coordinate descent and the decision values they will update."""
+        decision = self.decision(r)
+        return GramRows(self.K, None, decision, self.squared_norms), decision
 
     def block(self, rows):
         """Return ``K[rows][:, rows]`` as a new float64 array."""

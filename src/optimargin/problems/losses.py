@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from optimargin._core._coordinate_descent import ODMStep
 from optimargin._core._losses import odm_evaluate
 from optimargin._threads import n_threads_for
 
@@ -76,3 +77,10 @@ class ODMLoss(Loss):
                 dual[above] ** 2 / (4 * self.C2 * weight[above]) - (1 + self.D) * dual[above]
             )
         return float(total)
+
+    def coordinate_step(self, weight):
+        """Return the compiled minimiser of the dual over one variable."""
+        with np.errstate(divide="ignore"):
+            ridge1 = 1.0 / (2 * self.C1 * weight)
+            ridge2 = 1.0 / (2 * self.C2 * weight)
+        return ODMStep(ridge1, ridge2, self.D)

@@ -45,11 +45,15 @@ class Solver(ABC):
     tol : float
         The solver stops once the certified relative duality gap is at most `tol`.
     max_iter : int
+        In units of what the solver calls an iteration: a Newton step or a pass over the data.
+    seed : int
+        For solvers that draw random numbers.
     """
 
-    def __init__(self, *, tol, max_iter):
+    def __init__(self, *, tol, max_iter, seed=0):
         self.tol = tol
         self.max_iter = max_iter
+        self.seed = seed
 
     @abstractmethod
     def solve(self, problem, coef=None, intercept=0.0):

@@ -1,0 +1,60 @@
+"""An independent solver of the ODM primal, and an independent objective to judge both by.
+
+Nothing here uses optimargin: the problem goes to a conic solver as
+
+    min  1/2 |w|^2 + C1 sum_i s_i xi_i^2 + C2 sum_i s_i eps_i^2      (s sums to one)
+    s.t. 1 - D - xi_i <= y_i (phi_i' w + b) <= 1 + D + eps_i,    xi, eps >= 0.
+"""
+
+import cvxpy as cp
+import numpy as np
+
+
+def objective(norm_squared, decision, y, weight, C1, C2, D):
+    """Return the ODM objective of a model with these decision values and norm."""
+    margin = y * decision
+    below = np.maximum(0.0, 1 - D - margin)
+    above = np.maximum(0.0, margin - 1 - D)
+    return norm_squared / 2 + (weight / weight.sum()) @ (C1 * below**2 + C2 * above**2)
+
+
+def solve(features, y, weight, C1, C2, D, *, fit_intercept):
+    """Return w and b of the conic solver for samples with explicit features.
+
+    Parameters
+    ----------
+    features : ndarray of shape (n_samples, n_features)
+    y : ndarray of shape (n_samples,)
+        Labels, -1 or +1.
+    weight : ndarray of shape (n_samples,)
+    """
+    n_samples, n_features = features.shape
+    root = np.sqrt(weight / weight.sum())
+    w, b = cp.Variable(n_features), cp.Variable()
+    # Slacks times the square root of their price: the solver sees numbers of similar size.
+    below, above = cp.Variable(n_samples, nonneg=True), cp.Variable(n_samples, nonneg=True)
+    margin = cp.multiply(y, features @ w + b)
+    price = 0.5 * cp.sum_squares(w) + cp.sum_squares(below)
+    constraints = [margin + cp.multiply(below, 1 / (root * np.sqrt(C1))) >= 1 - D]
+    if C2 > 0:
+        price += cp.sum_squares(above)
+        constraints.append(margin - cp.multiply(above, 1 / (root * np.sqrt(C2))) <= 1 + D)
+    if not fit_intercept:
+        constraints.append(b == 0)
+    problem = cp.Problem(cp.Minimize(price), constraints)
+    for tol in (1e-12, 1e-10, 1e-8):
+        try:
+            problem.solve(cp.CLARABEL, tol_gap_abs=tol, tol_gap_rel=tol, tol_feas=tol)
+            break
+        except cp.SolverError:
+            continue
+    else:
+        raise RuntimeError("the conic solver found no solution")
+    return np.asarray(w.value), float(b.value) if fit_intercept else 0.0
+
+
+def features_of_kernel(K):
+    """Return F of shape (n_samples, rank) with ``F @ F.T`` the positive part of K."""
+    values, vectors = np.linalg.eigh((K + K.T) / 2)
+    kept = values > values[-1] * len(K) * np.finfo(float).eps
+    return vectors[:, kept] * np.sqrt(values[kept])
