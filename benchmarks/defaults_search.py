@@ -36,12 +36,8 @@ def prepared(name, scaling):
     signs = np.where(y == np.unique(y)[1], 1.0, -1.0)
     for train, test in halves(y):
         scale = preprocessor(scaling).fit(X.iloc[train])
-        yield (
-            scale.transform(X.iloc[train]),
-            signs[train],
-            scale.transform(X.iloc[test]),
-            signs[test],
-        )
+        X_train, X_test = scale.transform(X.iloc[train]), scale.transform(X.iloc[test])
+        yield X_train, signs[train], X_test, signs[test]
 
 
 def _kernel(name, X):

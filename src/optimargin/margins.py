@@ -216,11 +216,11 @@ def distribution_from_scores(y, scores, classes, sample_weight=None, gram=None):
             margins /= np.sqrt(_positive(gram[0, 0]))
     else:
         margins = _multiclass_margins(scores, encoded, gram)
+    if sample_weight is not None and not np.any(sample_weight):
+        raise ValueError("sample_weight is zero for every sample: give some a positive weight.")
     weights = _check_sample_weight(
         sample_weight, scores, dtype=np.float64, ensure_non_negative=True
     )
-    if not weights.any():
-        raise ValueError("sample_weight is zero for every sample: give some a positive weight.")
     return MarginDistribution(margins, weights / weights.sum())
 
 

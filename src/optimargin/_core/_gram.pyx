@@ -1,0 +1,48 @@
+"""Symmetric matrices kept as panels of their lower triangle.
+
+Panel p holds rows bounds[p]:bounds[p + 1] and columns 0:bounds[p + 1], row by row, at
+buffer[offsets[p]:offsets[p + 1]]. Half the memory of the full matrix, and a product reads
+every entry once for both of its places.
+"""
+
+from cython cimport floating
+from cython.parallel cimport prange
+
+
+def panel_product(
+    const floating[::1] buffer,  # in
+    const Py_ssize_t[::1] bounds,  # in
+    const Py_ssize_t[::1] offsets,  # in
+    const double[:, ::1] V,  # in, one vector a row
+    double[:, :, ::1] partial,  # out, (n_threads, n_vectors, n_samples); zero on entry
+    int n_threads,
+):
+    """partial.sum(axis=0) == V @ K for the symmetric K that the panels hold."""
+    cdef Py_ssize_t n_panels = bounds.shape[0] - 1, n_vectors = V.shape[0], p, t, i, v
+    # Panels grow in width: dealing them out in turn gives every thread an equal share.
+    for t in prange(n_threads, nogil=True, num_threads=n_threads, schedule="static"):
+        p = t
+        while p < n_panels:
+            for i in range(bounds[p], bounds[p + 1]):
+                for v in range(n_vectors):
+                    _row_product(
+                        &buffer[offsets[p] + (i - bounds[p]) * bounds[p + 1]],
+                        bounds[p], bounds[p + 1], i, &V[v, 0], &partial[t, v, 0],
+                    )
+            p = p + n_threads
+
+
+cdef void _row_product(
+    const floating* row, Py_ssize_t square, Py_ssize_t width, Py_ssize_t i, const double* v,
+    double* out,
+) noexcept nogil:
+    """out[i] += row @ v; out[:square] += v[i] * row[:square]"""
+    cdef double total = 0.0, scale = v[i], value
+    cdef Py_ssize_t j
+    for j in range(square):
+        value = row[j]
+        total += value * v[j]
+        out[j] += scale * value
+    for j in range(square, width):
+        total += row[j] * v[j]
+    out[i] += total

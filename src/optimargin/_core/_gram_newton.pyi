@@ -1,0 +1,25 @@
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array: TypeAlias = NDArray[np.float64]
+
+class GramNewton:
+    K: Array
+    y: Array
+    weight: Array
+    theta: Array
+    decision: Array
+    intercept: float
+    objective: float
+    n_iter: int
+    n_active: int
+    def __init__(self, K: Array, y: Array, weight: Array, fit_intercept: bool) -> None: ...
+    def reset(self) -> None: ...
+    def solve(self, C1: float, C2: float, D: float, max_iter: int = 200) -> int: ...
+    def leave_one_out(self, out: Array) -> None: ...
+    def leave_folds_out(self, fold: NDArray[np.intc], n_folds: int, out: Array) -> Array: ...
+    def fold_gradient(
+        self, fold: NDArray[np.intc], n_folds: int, slope: Array, image: Array
+    ) -> tuple[Array, Array]: ...

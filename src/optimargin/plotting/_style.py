@@ -1,0 +1,39 @@
+"""What all pictures share: colours that everyone can tell apart, lines that survive print."""
+
+# Okabe and Ito's palette, darkest first. Every colour comes with its own dashes, so that the
+# lines differ on a black-and-white page too.
+LINE_STYLES = [
+    {"color": "#0072B2", "linestyle": "-"},
+    {"color": "#D55E00", "linestyle": (0, (5, 1.5))},
+    {"color": "#009E73", "linestyle": (0, (5, 1.5, 1, 1.5))},
+    {"color": "#CC79A7", "linestyle": (0, (1, 1))},
+    {"color": "#000000", "linestyle": (0, (8, 2))},
+    {"color": "#E69F00", "linestyle": (0, (3, 1, 1, 1, 1, 1))},
+]
+BAND_COLOR = "#B0B0B0"
+
+
+def new_axes(ax):
+    """Return `ax`, or new axes when there are none.
+
+    Raises
+    ------
+    ImportError
+        If matplotlib is not installed.
+    """
+    if ax is not None:
+        return ax
+    try:
+        from matplotlib import pyplot as plt
+    except ImportError as error:
+        raise ImportError(
+            "Drawing needs matplotlib: install it with pip install 'optimargin[plot]'."
+        ) from error
+    _, ax = plt.subplots(figsize=(6.4, 4.0), layout="constrained")
+    return ax
+
+
+def next_line_style(ax, gid):
+    """Return the first line style that no artist marked `gid` on these axes has used."""
+    n_drawn = sum(artist.get_gid() == gid for artist in ax.get_children())
+    return LINE_STYLES[n_drawn % len(LINE_STYLES)]

@@ -1,0 +1,132 @@
+"""What the tests are written over. A new loss, estimator, kernel or solver is one row here."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.metrics.pairwise import rbf_kernel
+
+from optimargin import LinearODMClassifier, ODMClassifier
+from optimargin.problems import FeatureDesign, KernelDesign, LinearGramDesign, ODMLoss
+
+LOSSES = [
+    ODMLoss(C1=1.0, C2=1.0, D=0.0),
+    ODMLoss(C1=64.0, C2=16.0, D=0.2),
+    ODMLoss(C1=0.125, C2=512.0, D=0.9),
+    ODMLoss(C1=4.0, C2=0.0, D=0.3),
+    ODMLoss(C1=2.0, C2=0.0, D=0.0),
+]
+
+ESTIMATORS = [LinearODMClassifier, ODMClassifier]
+
+# Solvers that end at rounding error rather than at `tol`.
+EXACT_SOLVERS = ("newton",)
+
+
+def solvers_of(estimator):
+    """Return the names of the solvers that an estimator accepts, without "auto"."""
+    return sorted(estimator._parameter_constraints["solver"][0].options - {"auto"})
+
+
+ESTIMATOR_SOLVERS = [
+    pytest.param(estimator, solver, id=f"{estimator.__name__}-{solver}")
+    for estimator in ESTIMATORS
+    for solver in solvers_of(estimator)
+]
+
+
+def cauchy_kernel(X, Y):
+    """Return ``1 / (1 + |x - z|^2 / 2)``, positive semi-definite, for dense or sparse rows."""
+    return 1.0 / (1.0 - np.log(rbf_kernel(X, Y, gamma=0.5)))
+
+
+MODELS = {
+    "linear": LinearODMClassifier(),
+    "kernel-linear": ODMClassifier(kernel="linear"),
+    "rbf-scale": ODMClassifier(),
+    "rbf-auto": ODMClassifier(gamma="auto"),
+    "rbf-mean_distance": ODMClassifier(gamma="mean_distance"),
+    "rbf-float": ODMClassifier(gamma=0.3),
+    "poly": ODMClassifier(kernel="poly", coef0=1.0),
+    "sigmoid": ODMClassifier(kernel="sigmoid", coef0=-0.5),
+    "precomputed": ODMClassifier(kernel="precomputed"),
+    "callable": ODMClassifier(kernel=cauchy_kernel),
+}
+
+
+def models(*without):
+    """Return the parameters of a test over all models but those named."""
+    return [pytest.param(m, id=name) for name, m in MODELS.items() if name not in without]
+
+
+def training_input(model, X, rows=slice(None)):
+    """Return what `model` is fitted on for these rows: they, or their Gram matrix."""
+    if getattr(model, "kernel", None) == "precomputed":
+        return rbf_kernel(X[rows], gamma=0.3)
+    return X[rows]
+
+
+def two_classes(n_samples=60, n_features=4, *, noise=0.7, seed=0):
+    """Return overlapping classes of unequal size with labels -1 and +1."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n_samples, n_features)) + 0.5
+    score = X @ rng.normal(size=n_features) + noise * rng.normal(size=n_samples)
+    y = np.where(score > np.quantile(score, 0.6), 1.0, -1.0)
+    return X, y
+
+
+def untidy_csr(X):
+    """Return X as CSR with unsorted indices, and with one entry stored in two parts."""
+    X = sp.csr_array(X)
+    data, indices, indptr = list(X.data), list(X.indices), X.indptr.copy()
+    data[0] /= 2
+    data.insert(0, data[0])
+    indices.insert(0, indices[0])
+    indptr[1:] += 1
+    for first, last in zip(indptr[:-1], indptr[1:], strict=True):
+        data[first:last] = data[first:last][::-1]
+        indices[first:last] = indices[first:last][::-1]
+    untidy = sp.csr_array((data, indices, indptr), shape=X.shape, dtype=X.dtype)
+    assert not untidy.has_canonical_format
+    return untidy
+
+
+def with_wide_indices(X):
+    """Return X as CSR with 64-bit indices."""
+    X = sp.csr_array(X)
+    X.indices, X.indptr = X.indices.astype(np.int64), X.indptr.astype(np.int64)
+    return X
+
+
+def _mostly_zero(X):
+    return np.where(np.abs(X) > 0.4, X, 0)
+
+
+# Each row makes, of float32 or float64 rows X, a design and the features it stands for.
+FEATURE_DESIGNS = {
+    "dense": lambda X: (FeatureDesign(X), X),
+    "dense-centred": lambda X: (FeatureDesign(X, _mean(X)), X - _mean(X)),
+    "csr": lambda X: (FeatureDesign(sp.csr_array(_mostly_zero(X))), _mostly_zero(X)),
+    "csr-int64": lambda X: (FeatureDesign(with_wide_indices(_mostly_zero(X))), _mostly_zero(X)),
+    "csr-untidy": lambda X: (FeatureDesign(untidy_csr(_mostly_zero(X))), _mostly_zero(X)),
+}
+SAMPLE_DESIGNS = {
+    "gram": lambda X: (KernelDesign(_gram(X)), X),
+    "linear-gram": lambda X: (LinearGramDesign(X), X),
+    "linear-gram-centred": lambda X: (LinearGramDesign(X, _mean(X)), X - _mean(X)),
+    "linear-gram-csr": lambda X: (LinearGramDesign(sp.csr_array(X)), X),
+}
+DESIGNS = FEATURE_DESIGNS | SAMPLE_DESIGNS
+
+
+def _mean(X):
+    return X.mean(axis=0, dtype=np.float64)
+
+
+def _gram(X):
+    return np.ascontiguousarray(X @ X.T)
+
+
+def make_design(name, X):
+    """Return the design of that name for rows X, and its features in double precision."""
+    design, features = DESIGNS[name](X)
+    return design, features.astype(np.float64)
