@@ -12,10 +12,16 @@ from joblib import Parallel, delayed
 from sklearn.model_selection import StratifiedKFold
 
 from optimargin.kernels import Kernel, resolve_gamma
-from optimargin.problems import KernelDesign, MarginProblem, ODMLoss
+from optimargin.problems import (
+    FeatureDesign,
+    KernelDesign,
+    LinearGramDesign,
+    MarginProblem,
+    ODMLoss,
+)
 from optimargin.solvers import Newton
 
-N_REPEATS = 5
+SEEDS = range(5)
 SCALINGS = ("unit", "standard")
 KERNELS = ("linear", "scale", "auto", "mean_distance")  # the last three: gamma of the RBF kernel
 C1 = [2.0**k for k in range(0, 13, 2)]
@@ -23,60 +29,64 @@ RATIO = [0.0, 1 / 64, 1 / 16, 1 / 4, 1.0]  # C2 / C1
 D = [0.0, 0.1, 0.2, 0.3, 0.5]
 
 
-def halves(y):
-    """Yield (train, test): five random halvings, each half once the training half."""
-    for seed in range(N_REPEATS):
-        folds = StratifiedKFold(2, shuffle=True, random_state=seed)
-        yield from folds.split(np.zeros_like(y, dtype=float), y)
+def halves(y, seed):
+    """Yield (train, test) of one random halving, each half once the training half."""
+    folds = StratifiedKFold(2, shuffle=True, random_state=seed)
+    yield from folds.split(np.zeros(y.size), y)
 
 
-def prepared(name, scaling):
+def prepared(name, scaling, seed):
     """Yield (X_train, signs_train, X_test, signs_test), scaled by the training half."""
     X, y = load(name)
     signs = np.where(y == np.unique(y)[1], 1.0, -1.0)
-    for train, test in halves(y):
+    for train, test in halves(y, seed):
         scale = preprocessor(scaling).fit(X.iloc[train])
-        X_train, X_test = scale.transform(X.iloc[train]), scale.transform(X.iloc[test])
+        X_train = np.ascontiguousarray(scale.transform(X.iloc[train]))
+        X_test = scale.transform(X.iloc[test])
         yield X_train, signs[train], X_test, signs[test]
 
 
-def _kernel(name, X):
+def _design_and_decision(X, X_test, name):
+    """Return the design matrix and a function from coefficients to decision values."""
     if name == "linear":
-        return Kernel("linear")
-    return Kernel("rbf", resolve_gamma(name, X, np.ones(X.shape[0])))
+        design = (FeatureDesign if X.shape[1] < X.shape[0] else LinearGramDesign)(X, X.mean(axis=0))
+
+        def decision(coef):
+            w, shift = design.features(coef)
+            return X_test @ w + shift
+
+        return design, decision
+    kernel = Kernel("rbf", resolve_gamma(name, X, np.ones(X.shape[0])))
+    return KernelDesign(kernel(X)), kernel(X_test, X).__matmul__
 
 
-def _accuracies(X, y, X_test, y_test, kernel_name):
-    kernel = _kernel(kernel_name, X)
-    design, K_test = KernelDesign(kernel(X)), kernel(X_test, X)
+def _accuracies(X, y, X_test, y_test, kernel):
+    design, decision = _design_and_decision(X, X_test, kernel)
     weight = np.full(y.size, 1 / y.size)
     solver = Newton(tol=1e-6, max_iter=200)
     accuracy = np.empty((len(C1), len(RATIO), len(D)))
     for j, k in product(range(len(RATIO)), range(len(D))):
-        coef, intercept = np.zeros(y.size), 0.0
+        coef, intercept = np.zeros(design.n_coef), 0.0
         for i, c in enumerate(C1):
             loss = ODMLoss(c, c * RATIO[j], D[k])
             problem = MarginProblem(loss, design, y, weight, fit_intercept=True)
             solution = solver.solve(problem, coef, intercept)
             coef, intercept = solution.coef, solution.intercept
-            positive = K_test @ coef + intercept > 0
-            accuracy[i, j, k] = np.mean(positive == (y_test > 0))
+            accuracy[i, j, k] = np.mean((decision(coef) + intercept > 0) == (y_test > 0))
     return accuracy
 
 
-def _search_one(name, scaling):
+def _search_one(name, scaling, seed):
     folds = [
-        [_accuracies(*fold, kernel_name) for kernel_name in KERNELS]
-        for fold in prepared(name, scaling)
+        [_accuracies(*fold, kernel) for kernel in KERNELS] for fold in prepared(name, scaling, seed)
     ]
     return np.mean(folds, axis=0)
 
 
-def search(names, n_jobs):
+def search(names, seeds, n_jobs):
     """Return mean accuracies of shape (scaling, set, kernel, C1, ratio, D)."""
-    tasks = list(product(SCALINGS, names))
-    results = Parallel(n_jobs=n_jobs, verbose=5)(
-        delayed(_search_one)(name, scaling) for scaling, name in tasks
+    tasks = product(SCALINGS, names, seeds)
+    results = Parallel(n_jobs=n_jobs)(
+        delayed(_search_one)(name, scaling, seed) for scaling, name, seed in tasks
     )
-    shape = (len(SCALINGS), len(names), len(KERNELS), len(C1), len(RATIO), len(D))
-    return np.reshape(results, shape)
+    return np.reshape(results, (len(SCALINGS), len(names), len(seeds), *results[0].shape)).mean(2)

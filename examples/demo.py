@@ -1,7 +1,7 @@
 """ODM beside SVM on the breast cancer data that come with scikit-learn.
 
-Twenty random half/half splits, features standardised by the training half, every classifier with its
-default parameters: nothing is tuned. Prints one table and draws the held-out margins.
+Twenty random half/half splits, features standardised by the training half, every classifier with
+its default parameters: nothing is tuned. Prints one table and draws the held-out margins.
 """
 
 import argparse
@@ -24,6 +24,17 @@ from optimargin.plotting import MarginDistributionDisplay
 
 CLASSIFIERS = [ODMClassifier(), SVC(), LinearODMClassifier(), LinearSVC()]
 N_SPLITS = 20
+INTRODUCTION = """\
+Breast cancer: {} samples, {} features, {} random half/half splits, features standardised,
+default parameters, nothing tuned, one thread.
+"""
+EXPLANATION = """
+accuracy  held-out, mean ± standard deviation over the splits
+margin    held-out, as the classifier scores it; std/mean does not depend on that scale
+support   support vectors
+ms        median time of a fit in milliseconds
+gap       largest certified relative duality gap of all fits; '-' where none is certified
+"""
 
 
 @dataclass
@@ -80,7 +91,7 @@ def pooled(parts):
 
 def print_table(records):
     """Print one line a classifier."""
-    head = ["", "accuracy", "margin mean", "variance", "std/mean", "support", "ms a fit", "gap"]
+    head = ["", "accuracy", "margin mean", "variance", "std/mean", "support", "ms", "gap"]
     print(("{:<20}{:>15}" + "{:>12}" * 3 + "{:>9}{:>10}{:>9}").format(*head))
     for est, r in zip(CLASSIFIERS, records, strict=True):
         margins = pooled(r.functional)
@@ -104,9 +115,9 @@ def draw(records, path):
         high = max(np.quantile(d.margins, 0.99) for d in functional)
         for (est, record), distribution in zip(pair, functional, strict=True):
             name = type(est).__name__
-            MarginDistributionDisplay(
-                pooled(record.geometric), name=name, kind="geometric"
-            ).plot(row[0])
+            MarginDistributionDisplay(pooled(record.geometric), name=name, kind="geometric").plot(
+                row[0]
+            )
             MarginDistributionDisplay(distribution, name=name, D=getattr(est, "D", None)).plot(
                 row[1], style="histogram", bins=np.linspace(low, high, 60)
             )
@@ -125,19 +136,16 @@ def main():
     parser.add_argument("--output", default="demo-margins.png", help="where the picture goes")
     path = parser.parse_args().output
     X, y = load_breast_cancer(return_X_y=True)
-    print(f"Breast cancer: {X.shape[0]} samples, {X.shape[1]} features, {N_SPLITS} random half/half")
-    print("splits, features standardised, default parameters, nothing tuned, one thread.\n")
+    print(INTRODUCTION.format(*X.shape, N_SPLITS))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ConvergenceWarning)
         with threadpool_limits(1):  # as SVC and LinearSVC, which never use more
             records = run(X, y)
     print_table(records)
-    print("\naccuracy: mean ± standard deviation over the splits. Margins: of the held-out halves, as")
-    print("the classifier scores them; std/mean compares classifiers of different scale. support:")
-    print("support vectors. gap: largest certified relative duality gap; '-' if not certified.")
-    stopped = [str(w.message).split(" ")[0] for w in caught]
+    print(EXPLANATION)
+    stopped = sorted({str(w.message).split()[0] for w in caught})
     if stopped:
-        print(f"Stopped before convergence: {len(stopped)} fits ({', '.join(sorted(set(stopped)))}).")
+        print(f"{len(caught)} fits stopped before they converged ({', '.join(stopped)}).")
     draw(records, path)
     print(f"Picture of the held-out margins: {path}")
 

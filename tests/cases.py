@@ -1,9 +1,11 @@
 """What the tests are written over. A new loss, estimator, kernel or solver is one row here."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.metrics.pairwise import euclidean_distances, rbf_kernel
 
 from optimargin import LinearODMClassifier, ODMClassifier
 from optimargin.problems import FeatureDesign, KernelDesign, LinearGramDesign, ODMLoss
@@ -34,9 +36,18 @@ ESTIMATOR_SOLVERS = [
 ]
 
 
-def cauchy_kernel(X, Y):
-    """Return ``1 / (1 + |x - z|^2 / 2)``, positive semi-definite, for dense or sparse rows."""
-    return 1.0 / (1.0 - np.log(rbf_kernel(X, Y, gamma=0.5)))
+@dataclass(frozen=True)
+class CauchyKernel:
+    """The kernel ``1 / (1 + gamma |x - z|^2)``, positive semi-definite, as a user writes it.
+
+    A class rather than a function because its name, which becomes part of the names of tests,
+    is the same in every process.
+    """
+
+    gamma: float = 0.5
+
+    def __call__(self, X, Y):
+        return 1.0 / (1.0 + self.gamma * euclidean_distances(X, Y, squared=True))
 
 
 MODELS = {
@@ -49,7 +60,7 @@ MODELS = {
     "poly": ODMClassifier(kernel="poly", coef0=1.0),
     "sigmoid": ODMClassifier(kernel="sigmoid", coef0=-0.5),
     "precomputed": ODMClassifier(kernel="precomputed"),
-    "callable": ODMClassifier(kernel=cauchy_kernel),
+    "callable": ODMClassifier(kernel=CauchyKernel()),
 }
 
 

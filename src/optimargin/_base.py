@@ -104,7 +104,7 @@ class BaseMarginClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
                 "least two classes."
             )
         training = self._training_problems(X, y, sample_weight)
-        self.solver_ = self._choose_solver(training.design)
+        self.solver_ = self._choose_solver(training.X)
         solver = SOLVERS[self.solver_](tol=self.tol, max_iter=self.max_iter)
         solutions = [
             solver.solve(problem, *self._start(problem, k))
@@ -184,7 +184,7 @@ class BaseMarginClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
     def _take(self, X, rows):
         return X[rows]
 
-    def _choose_solver(self, design):
+    def _choose_solver(self, X):
         return "newton" if self.solver == "auto" else self.solver
 
     def _weights(self, X, encoded, sample_weight):

@@ -11,7 +11,10 @@ from optimargin._base import BaseMarginClassifier, check_scale
 from optimargin._linear_odm import linear_design
 from optimargin._odm_mixin import ODMMixin
 from optimargin.kernels import Kernel, gram_matrix, kernel_blocks, resolve_gamma
-from optimargin.problems import KernelDesign
+from optimargin.problems import KernelDesign, PanelDesign
+
+_FLOAT32_TOL = 1e-8
+_DIRECT_UP_TO = 700
 
 KERNEL_CONSTRAINTS = {
     "kernel": [StrOptions({"linear", "rbf", "poly", "sigmoid", "precomputed"}), callable],
@@ -31,7 +34,7 @@ class ODMClassifier(ODMMixin, BaseMarginClassifier):
         **BaseMarginClassifier._parameter_constraints,
         **ODMMixin._parameter_constraints,
         **KERNEL_CONSTRAINTS,
-        "solver": [StrOptions({"auto", "newton", "dcd"})],
+        "solver": [StrOptions({"auto", "newton", "newton_cg", "dcd"})],
         "cache_size": [Interval(Real, 0, None, closed="neither")],
     }
 
@@ -47,7 +50,7 @@ class ODMClassifier(ODMMixin, BaseMarginClassifier):
         coef0=0.0,
         fit_intercept=True,
         solver="auto",
-        cache_size=1000,
+        cache_size=2000,
         tol=1e-6,
         max_iter=1000,
         class_weight=None,
@@ -79,6 +82,9 @@ class ODMClassifier(ODMMixin, BaseMarginClassifier):
             check_scale(X)
             self.gamma_ = resolve_gamma(self.gamma, X, weight)
             self._kernel = Kernel(self.kernel, self.gamma_, self.degree, self.coef0)
+        solver = self._choose_solver(X)
+        if solver != "newton" and self._kernel.is_positive_semidefinite:
+            return self._large_design(X, solver)
         gram = gram_matrix(self._kernel, X, weight)
         if gram.projector is not None:
             name = self.kernel if isinstance(self.kernel, str) else "given"
@@ -92,6 +98,18 @@ class ODMClassifier(ODMMixin, BaseMarginClassifier):
             )
             self._projector = gram.projector
         return KernelDesign(gram.K)
+
+    def _large_design(self, X, solver):
+        """Return a design that stays within `cache_size`."""
+        n_samples = X.shape[0]
+        if solver == "newton_cg":
+            # Iterates are float64; rounding kernel values to float32 is well below any tol
+            # that conjugate gradients can reach, and halves the memory traffic.
+            dtype = np.float32 if self.tol > _FLOAT32_TOL else X.dtype
+            return PanelDesign(self._kernel, X, dtype=dtype, max_bytes=self.cache_size * 1e6)
+        if n_samples**2 * X.dtype.itemsize <= self.cache_size * 1e6:
+            return KernelDesign(self._kernel(X))
+        return PanelDesign(self._kernel, X, dtype=X.dtype, max_bytes=self.cache_size * 1e6)
 
     def _store(self, training, solutions):
         X, design = training.X, training.design
@@ -131,6 +149,13 @@ class ODMClassifier(ODMMixin, BaseMarginClassifier):
             scores[rows] = K @ self.dual_coef_.T
         scores += self.intercept_
         return scores
+
+    def _choose_solver(self, X):
+        if self.solver != "auto":
+            return self.solver
+        if self.kernel == "linear":
+            return super()._choose_solver(X)
+        return "newton" if X.shape[0] <= _DIRECT_UP_TO else "newton_cg"
 
     def _take(self, X, rows):
         return X[np.ix_(rows, rows)] if self.kernel == "precomputed" else X[rows]

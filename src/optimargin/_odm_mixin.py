@@ -8,12 +8,13 @@ from sklearn.model_selection import check_cv
 from sklearn.utils._param_validation import Interval, StrOptions, validate_params
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from optimargin._base import BaseMarginClassifier
 from optimargin.leave_one_out import error_bound, leave_folds_out, leave_one_out
 from optimargin.problems import ODMLoss
 from optimargin.solvers import SOLVERS
 
 
-class ODMMixin:
+class ODMMixin(BaseMarginClassifier):
     """The parameters of the ODM loss, and what its closed forms tell about a fit."""
 
     _parameter_constraints: dict = {
@@ -61,7 +62,7 @@ class ODMMixin:
         leave-one-out error 0.021
         """
         return self._left_out(
-            X, y, sample_weight, lambda *solved: leave_one_out(*solved, exact=exact)
+            X, y, sample_weight, lambda rows, *solved: leave_one_out(*solved, exact=exact)
         )
 
     def kfold_decision_function(
@@ -97,12 +98,10 @@ class ODMMixin:
         if (fold < 0).any():
             raise ValueError("cv leaves samples out of all test sets: it must be a partition.")
 
-        def left_out(problem, coef, intercept):
-            kept = fold[rows]
-            folds = [np.flatnonzero(kept == k) for k in range(len(splits))]
+        def left_out(rows, problem, coef, intercept):
+            folds = [np.flatnonzero(fold[rows] == k) for k in range(len(splits))]
             return leave_folds_out(problem, coef, intercept, folds, exact=exact)
 
-        rows = self._rebuild(X, y, sample_weight).rows
         return self._left_out(X, y, sample_weight, left_out)
 
     @validate_params(
@@ -130,20 +129,22 @@ class ODMMixin:
         """
         X, y, sample_weight = self._training_arguments(X, y, sample_weight)
         training = self._rebuild(X, y, sample_weight)
-        bounds = [
-            error_bound(problem, *self._solution(training, k), kind=kind)
-            for k, problem in enumerate(training.problems)
-        ]
+        bounds = []
+        for k, problem in enumerate(training.problems):
+            coef, intercept = self._solution(training, k)
+            bounds.append(error_bound(problem, coef, intercept, kind))
         return bounds[0] if len(bounds) == 1 else np.array(bounds)
 
     def _left_out(self, X, y, sample_weight, left_out):
-        """Apply a function of (problem, coef, intercept) to the solution of every problem."""
+        """Apply a function of (rows, problem, coef, intercept) to every problem's solution."""
         X, y, sample_weight = self._training_arguments(X, y, sample_weight)
         training = self._rebuild(X, y, sample_weight)
         # Samples of zero weight took no part: their value is that of the model itself.
         scores = np.reshape(self.decision_function(X), (len(y), -1)).astype(np.float64)
         for k, problem in enumerate(training.problems):
-            scores[training.rows, k] = left_out(problem, *self._solution(training, k))
+            scores[training.rows, k] = left_out(
+                training.rows, problem, *self._solution(training, k)
+            )
         return scores[:, 0] if len(training.problems) == 1 else scores
 
     def _training_arguments(self, X, y, sample_weight):

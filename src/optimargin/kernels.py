@@ -1,5 +1,6 @@
 """Kernel functions, Gram matrices and what is done to them before a solver sees them."""
 
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -7,6 +8,9 @@ import numpy as np
 from scipy.linalg import LinAlgError, cholesky, eigh
 from scipy.sparse import issparse
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
+
+from optimargin._core._kernels import rbf_in_place
+from optimargin._threads import n_threads_for
 
 _BLOCK_ELEMENTS = 1 << 23  # 64 MB of float64 for a block of kernel rows
 
@@ -54,20 +58,8 @@ class Kernel:
             return X
         if callable(self.name):
             return _checked_callable(self.name, X, X if Y is None else Y)
-        # Values too large for the precision are reported once, by `gram_matrix`.
-        with np.errstate(over="ignore", invalid="ignore"):
-            if self.name == "rbf":
-                K = squared_distances(X, Y)
-                K *= -self.gamma
-                return np.exp(K, out=K)
-            K = safe_sparse_dot(X, (X if Y is None else Y).T, dense_output=True)
-            if self.name == "linear":
-                return K
-            K *= self.gamma
-            K += self.coef0
-            if self.name == "poly":
-                return np.power(K, self.degree, out=K)
-            return np.tanh(K, out=K)
+        prepared = PreparedKernel(self, X if Y is None else Y)
+        return prepared.block() if Y is None else prepared.against(X)
 
     @property
     def is_positive_semidefinite(self):
@@ -108,6 +100,105 @@ def squared_distances(X, Y=None):
     if Y is None:
         np.fill_diagonal(distances, 0)
     return distances
+
+
+class PreparedKernel:
+    """A kernel on a fixed set of samples, with what all its values share computed once.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Any but "precomputed".
+    X : {ndarray, CSR} of shape (n_samples, n_features)
+    dtype : numpy dtype, default=None
+        The precision of the kernel values; that of `X` when not given.
+    """
+
+    def __init__(self, kernel, X, dtype=None):
+        self.kernel = kernel
+        self._center = None
+        if kernel.name == "rbf" and not issparse(X):
+            # Distances do not change, and rounding errors, relative to norms, become small.
+            self._center = X.mean(axis=0)
+        self._X = self._convert(X, X.dtype if dtype is None else dtype)
+        self._norms = row_norms(self._X, squared=True) if kernel.name == "rbf" else None
+
+    def _convert(self, X, dtype):
+        if self._center is not None:
+            X = X - self._center
+        return X.astype(dtype, copy=False)
+
+    def block(self, rows=slice(None), columns=slice(None), out=None):
+        """Return the kernel values between two selections of the samples."""
+        norms = None if self._norms is None else (self._norms[rows], self._norms[columns])
+        return self._values(self._X[rows], self._X[columns], norms, out)
+
+    def against(self, X):
+        """Return the kernel values between the rows of `X` and all samples."""
+        X = self._convert(X, self._X.dtype)
+        norms = None if self._norms is None else (row_norms(X, squared=True), self._norms)
+        return self._values(X, self._X, norms, None)
+
+    def diagonal(self):
+        """Return the kernel value of every sample with itself."""
+        if self.kernel.name == "rbf":
+            return np.ones(self._X.shape[0], dtype=self._X.dtype)
+        squares = row_norms(self._X, squared=True)
+        return self._transform(squares)
+
+    def _values(self, A, B, norms, out):
+        # Values too large for the precision are reported once, by `gram_matrix`.
+        with np.errstate(over="ignore", invalid="ignore"):
+            if issparse(A) or issparse(B):
+                K = np.ascontiguousarray(safe_sparse_dot(A, B.T, dense_output=True))
+            else:
+                K = np.dot(A, B.T, out=out)
+            if norms is not None:
+                n_threads = n_threads_for(10 * K.size)
+                rbf_in_place(K, *norms, self.kernel.gamma, n_threads)
+            else:
+                K = self._transform(K)
+        if out is not None and K is not out:
+            out[...] = K
+        return K
+
+    def _transform(self, K):
+        """Turn inner products into kernel values, in place."""
+        kernel = self.kernel
+        if kernel.name == "linear":
+            return K
+        K *= kernel.gamma
+        K += kernel.coef0
+        if kernel.name == "poly":
+            return np.power(K, kernel.degree, out=K)
+        return np.tanh(K, out=K)
+
+
+class RowCache:
+    """Rows of a kernel matrix, the most recently used kept within a memory limit.
+
+    Parameters
+    ----------
+    prepared : PreparedKernel
+    max_bytes : float
+    """
+
+    def __init__(self, prepared, max_bytes):
+        self._prepared = prepared
+        self._bytes_left = max_bytes
+        self._rows = OrderedDict()
+
+    def row(self, i):
+        """Return row `i` of the kernel matrix."""
+        if i in self._rows:
+            self._rows.move_to_end(i)
+            return self._rows[i]
+        row = self._prepared.block(slice(i, i + 1))[0]
+        self._bytes_left -= row.nbytes
+        while self._bytes_left < 0 and self._rows:
+            self._bytes_left += self._rows.popitem(last=False)[1].nbytes
+        self._rows[i] = row
+        return row
 
 
 def kernel_blocks(kernel, X, Y):

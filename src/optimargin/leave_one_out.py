@@ -245,16 +245,20 @@ class _FeatureSystem(_System):
             decision[rows[known]] = (decision[rows[known]] - change) / (1 - leverage[known])
         return decision
 
-    def without(self, rows):
+    @property
+    def full_equations(self):
+        """Matrix and right-hand side of the normal equations."""
+        return self._full
+
+    def equations_without(self, rows):
+        """Return the normal equations without the contributions of `rows`."""
         curvature = np.zeros_like(self.point.curvature)
         curvature[rows] = self.point.curvature[rows]
-        matrix, right = (
-            full - part
-            for full, part in zip(
-                self._full, self._equations(curvature, identity=0.0), strict=True
-            )
-        )
-        solution = _solve(matrix, right)
+        matrix, right = self._equations(curvature, identity=0.0)
+        return self._full[0] - matrix, self._full[1] - right
+
+    def without(self, rows):
+        solution = _solve(*self.equations_without(rows))
         n_coef = self.problem.design.n_coef
         if not self.problem.fit_intercept:
             return solution, self.point.intercept

@@ -67,7 +67,7 @@ def test_legend_tells_mean_variance_and_band(odm, data):
     display = MarginDistributionDisplay.from_estimator(odm, *data)
     distribution = display.distribution
     numbers = f"mean {distribution.mean:.2f}, variance {distribution.variance:.3f}"
-    assert legend(display) == [f"LinearODMClassifier ({numbers})", "band 1 ± D, D = 0.25"]
+    assert legend(display) == [f"LinearODMClassifier\n{numbers}", "band 1 ± D, D = 0.25"]
 
 
 def test_band_spans_one_minus_to_one_plus_D(odm, data):

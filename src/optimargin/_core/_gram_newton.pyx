@@ -47,11 +47,13 @@ cdef class GramNewton:
     decision : ndarray of shape (n_samples,)
         ``K @ theta``, without the intercept.
     intercept, objective : float
+    side : ndarray of shape (n_samples,)
+        -1 for samples below the band of the loss, 1 for those above, 0 for inactive ones.
     n_iter : int
         Newton steps of the last solve; -1 when it did not converge.
     """
 
-    cdef readonly object K, y, weight, theta, decision
+    cdef readonly object K, y, weight, theta, decision, side
     cdef public double intercept
     cdef readonly double objective
     cdef readonly int n_iter, n_active
@@ -76,7 +78,9 @@ cdef class GramNewton:
         self._matrix = np.empty(n * n)
         self._root, self._ones, self._target, self._work = np.empty((4, n))
         self._new_theta, self._new_decision = np.empty((2, n))
-        self._active, self._side, self._place = np.zeros((3, n), dtype=np.intc)
+        self._active, self._place = np.zeros((2, n), dtype=np.intc)
+        self.side = np.zeros(n, dtype=np.intc)
+        self._side = self.side
         self.intercept = 0.0
 
     def reset(self):
@@ -84,6 +88,11 @@ cdef class GramNewton:
         self.theta[:] = 0.0
         self.decision[:] = 0.0
         self.intercept = 0.0
+
+    def refresh(self):
+        """Recompute the decision values after K was changed in place."""
+        with nogil:
+            self._multiply(&self._theta[0], &self._decision[0])
 
     def solve(self, double C1, double C2, double D, int max_iter=200):
         """Minimise from the current solution; return the number of Newton steps."""
@@ -214,7 +223,9 @@ cdef class GramNewton:
         cdef double alpha = 1.0, beta = 0.0
         dgemv("T", &n, &n, &alpha, <double*> &self._K[0, 0], &n, vector, &one, &beta, out, &one)
 
-    cdef double _value(self, const double* theta, const double* decision, double intercept) noexcept nogil:
+    cdef double _value(
+        self, const double* theta, const double* decision, double intercept
+    ) noexcept nogil:
         cdef int i
         cdef double total = 0.0, norm = 0.0, margin, distance
         for i in range(self.n):
@@ -228,7 +239,9 @@ cdef class GramNewton:
                 total += self.C2 * self._weight[i] * distance * distance
         return 0.5 * max(norm, 0.0) + total
 
-    cdef double _line_search(self, double slope, double quadratic, double intercept_step) noexcept nogil:
+    cdef double _line_search(
+        self, double slope, double quadratic, double intercept_step
+    ) noexcept nogil:
         """Return the minimising step length in (0, 1], or 0 when nothing is left to gain.
 
         The derivative along the step is increasing and piecewise linear: Newton's method kept
@@ -271,6 +284,38 @@ cdef class GramNewton:
                 curvature += value * change
         second[0] = curvature
         return total
+
+    def adjoint(self, const double[::1] slope, double total):
+        """Solve the bordered system of the last solve for another right-hand side.
+
+        Parameters
+        ----------
+        slope : ndarray of shape (n_samples,)
+            The derivative of a function by theta; used on the active set.
+        total : float
+            Its derivative by the intercept.
+
+        Returns
+        -------
+        adjoint : ndarray of shape (n_samples,)
+            The derivative by the targets t, zero off the active set.
+        """
+        cdef int i, k = self.n_active, one = 1, info
+        cdef double share = 0.0
+        adjoint = np.zeros(self.n)
+        cdef double[::1] out = adjoint
+        if k == 0:
+            return adjoint
+        with nogil:
+            for i in range(k):
+                self._work[i] = self._root[i] * slope[self._active[i]]
+            dpotrs("U", &k, &one, &self._matrix[0], &k, &self._work[0], &k, &info)
+            if self.fit_intercept:
+                share = total - ddot(&k, &self._root[0], &one, &self._work[0], &one)
+                share /= self.border
+            for i in range(k):
+                out[self._active[i]] = self._root[i] * (self._work[i] + share * self._ones[i])
+        return adjoint
 
     # ------------------------------------------------------------------ samples left out
 
@@ -335,7 +380,7 @@ cdef class GramNewton:
         return coefficients
 
     cdef int _largest_block(self, const int[:, ::1] fold, int n_folds):
-        cdef int repeat, i
+        cdef int repeat
         largest = 0
         for repeat in range(fold.shape[0]):
             active = np.asarray(fold[repeat])[np.asarray(self._active)[: self.n_active]]

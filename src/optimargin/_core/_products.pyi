@@ -21,3 +21,22 @@ def csr_rmatvec(
 def csr_weighted_gram(
     data: Data, indices: Index, indptr: Index, weight: Vector, partial: Vector, n_threads: int
 ) -> None: ...
+def dense_hessian_product(
+    X: Data,
+    center: Vector,
+    rows: Index,
+    weight: Vector,
+    v: Vector,
+    partial: Vector,
+    n_threads: int,
+) -> None: ...
+def csr_hessian_product(
+    data: Data,
+    indices: Index,
+    indptr: Index,
+    rows: Index,
+    weight: Vector,
+    v: Vector,
+    partial: Vector,
+    n_threads: int,
+) -> None: ...

@@ -153,3 +153,65 @@ def csr_weighted_gram(
                         partial[t, row, col] += scale * data[l]
                 partial[t, n_cols, row] += scale
             partial[t, n_cols, n_cols] += weight[i]
+
+
+def dense_hessian_product(
+    const floating[:, ::1] X,  # in
+    const double[::1] center,  # in
+    const Py_ssize_t[::1] rows,  # in
+    const double[::1] weight,  # in, one a row of `rows`
+    const double[::1] v,  # in
+    double[:, ::1] partial,  # out, (n_threads, d + 1); zero on entry
+    int n_threads,
+):
+    """partial.sum(axis=0) == Z.T @ (weight * (Z[:, :d] @ v)), Z = [X[rows] - center, 1].
+
+    Each row is read once for both products.
+    """
+    cdef Py_ssize_t n_rows = rows.shape[0], n_cols = X.shape[1], k, j, t
+    cdef double scale, shift = 0.0
+    cdef const floating* row
+    cdef double* local
+    for j in range(n_cols):
+        shift += center[j] * v[j]
+    for t in prange(n_threads, nogil=True, num_threads=n_threads, schedule="static"):
+        local = &partial[t, 0]
+        for k in range(n_rows * t // n_threads, n_rows * (t + 1) // n_threads):
+            row = &X[rows[k], 0]
+            scale = -shift
+            for j in range(n_cols):
+                scale = scale + row[j] * v[j]
+            scale = scale * weight[k]
+            for j in range(n_cols):
+                local[j] = local[j] + scale * row[j]
+            local[n_cols] = local[n_cols] + scale
+        for j in range(n_cols):
+            local[j] = local[j] - local[n_cols] * center[j]
+
+
+def csr_hessian_product(
+    const floating[::1] data,  # in
+    const index_t[::1] indices,  # in
+    const index_t[::1] indptr,  # in
+    const Py_ssize_t[::1] rows,  # in
+    const double[::1] weight,  # in, one a row of `rows`
+    const double[::1] v,  # in
+    double[:, ::1] partial,  # out, (n_threads, d + 1); zero on entry
+    int n_threads,
+):
+    """partial.sum(axis=0) == Z.T @ (weight * (X[rows] @ v)) with Z = [X[rows], 1].
+
+    Each row is read once for both products.
+    """
+    cdef Py_ssize_t n_rows = rows.shape[0], n_cols = partial.shape[1] - 1, i, k, j, t
+    cdef double scale
+    for t in prange(n_threads, nogil=True, num_threads=n_threads, schedule="static"):
+        for k in range(n_rows * t // n_threads, n_rows * (t + 1) // n_threads):
+            i = rows[k]
+            scale = 0.0
+            for j in range(indptr[i], indptr[i + 1]):
+                scale = scale + data[j] * v[indices[j]]
+            scale = scale * weight[k]
+            for j in range(indptr[i], indptr[i + 1]):
+                partial[t, indices[j]] += scale * data[j]
+            partial[t, n_cols] += scale

@@ -101,9 +101,7 @@ class MarginDistributionDisplay:
         -------
         display : MarginDistributionDisplay
         """
-        distribution = margin_distribution(
-            estimator, X, y, kind=kind, sample_weight=sample_weight
-        )
+        distribution = margin_distribution(estimator, X, y, kind=kind, sample_weight=sample_weight)
         inner = unwrap(estimator)
         # The band is about margins of one class against another, in the classifier's own scale.
         has_band = kind == "functional" and estimator.classes_.size == 2
@@ -180,7 +178,12 @@ class MarginDistributionDisplay:
         self.ax_ = ax = new_axes(ax)
         self.figure_ = ax.figure
         margins, weights = self.distribution.margins, self.distribution.weights
-        look = {"linewidth": 1.8, "label": self._label(), **next_line_style(ax, _CURVE), **kwargs}
+        look = {
+            "linewidth": 1.8,
+            "label": self._label(style),
+            **next_line_style(ax, _CURVE),
+            **kwargs,
+        }
         if style == "cumulative":
             self.line_ = ax.ecdf(margins, weights, **look)
             ax.set(ylabel="Share of samples with at most this margin", ylim=(0, 1.01))
@@ -194,13 +197,15 @@ class MarginDistributionDisplay:
         ax.axvline(0, color="black", linewidth=0.8, zorder=1)
         ax.set(xlabel=f"Margin ({self.kind})")
         ax.spines[["top", "right"]].set_visible(False)
-        # Below a cumulative curve the right is always free, above a histogram the headroom.
-        self._draw_legend("lower right" if style == "cumulative" else "upper right")
+        self._draw_legend(style)
         return self
 
-    def _label(self):
+    def _label(self, style):
         numbers = f"mean {self.distribution.mean:.2f}, variance {self.distribution.variance:.3f}"
-        return f"{self.name} ({numbers})" if self.name else numbers
+        if not self.name:
+            return numbers
+        # Beside a cumulative curve there is height to spare, above a histogram width.
+        return f"{self.name}\n{numbers}" if style == "cumulative" else f"{self.name} ({numbers})"
 
     def _draw_histogram(self, bins, look):
         shares, edges = np.histogram(
@@ -234,10 +239,16 @@ class MarginDistributionDisplay:
             gid=gid,
         )
 
-    def _draw_legend(self, loc):
+    def _draw_legend(self, style):
         handles, labels = self.ax_.get_legend_handles_labels()
         bands_last = sorted(
             zip(handles, labels, strict=True),
             key=lambda item: str(item[0].get_gid()).startswith(_BAND),
         )
-        self.ax_.legend(*zip(*bands_last, strict=True), frameon=False, loc=loc)
+        # A cumulative curve leaves two corners free, the larger one opposite its steep part.
+        steep_left = self.distribution.mean < np.mean(self.ax_.get_xlim())
+        if style == "histogram":
+            loc = "upper right"
+        else:
+            loc = "lower right" if steep_left else "upper left"
+        self.ax_.legend(*zip(*bands_last, strict=True), loc=loc, framealpha=0.7, edgecolor="none")

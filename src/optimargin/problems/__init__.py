@@ -1,6 +1,7 @@
 """What is minimised: losses, design matrices and the problem they make together."""
 
-from optimargin.problems.designs import FeatureDesign, KernelDesign, LinearGramDesign
+from optimargin.problems.feature_design import FeatureDesign
+from optimargin.problems.kernel_design import KernelDesign, LinearGramDesign, PanelDesign
 from optimargin.problems.losses import Loss, ODMLoss
 from optimargin.problems.margin_problem import MarginProblem, Point
 
@@ -11,5 +12,6 @@ __all__ = [
     "Loss",
     "MarginProblem",
     "ODMLoss",
+    "PanelDesign",
     "Point",
 ]

@@ -3,7 +3,8 @@
 from optimargin.solvers.base import Solution, Solver
 from optimargin.solvers.dcd import DualCD
 from optimargin.solvers.newton import Newton
+from optimargin.solvers.newton_cg import NewtonCG
 
-SOLVERS: dict[str, type[Solver]] = {"newton": Newton, "dcd": DualCD}
+SOLVERS: dict[str, type[Solver]] = {"newton": Newton, "newton_cg": NewtonCG, "dcd": DualCD}
 
-__all__ = ["SOLVERS", "DualCD", "Newton", "Solution", "Solver"]
+__all__ = ["SOLVERS", "DualCD", "Newton", "NewtonCG", "Solution", "Solver"]

@@ -35,14 +35,26 @@ _SUBSAMPLE_SHARE = 20
 
 
 class Newton(Solver):
-    """Semismooth Newton by factorisation, in feature space or in sample space."""
+    """Semismooth Newton by factorisation, in feature space or in sample space.
+
+    Parameters
+    ----------
+    tol, max_iter, seed
+        See `Solver`.
+    exact_finish : bool, default=True
+        Go on past `tol` until the active set is final, where a step is cheap.
+    """
+
+    def __init__(self, *, tol, max_iter, seed=0, exact_finish=True):
+        super().__init__(tol=tol, max_iter=max_iter, seed=seed)
+        self.exact_finish = exact_finish
 
     def solve(self, problem, coef=None, intercept=0.0):
         if coef is None:
             coef, intercept = self._cheap_start(problem)
         direction = _DIRECTIONS[problem.design.space]
         point = problem.point(coef, intercept)
-        exact_finish = _operations(problem) <= _EXACT_FINISH
+        exact_finish = self.exact_finish and _operations(problem) <= _EXACT_FINISH
         n_iter = 0
         while n_iter < self.max_iter:
             done = _EXACT_GAP if exact_finish else self.tol
@@ -82,7 +94,7 @@ class Newton(Solver):
             weight / weight.sum(),
             fit_intercept=problem.fit_intercept,
         )
-        start = Newton(tol=1e-3, max_iter=self.max_iter).solve(sub)
+        start = Newton(tol=1e-3, max_iter=self.max_iter, exact_finish=False).solve(sub)
         return start.coef, start.intercept
 
     def _low_rank_start(self, problem):

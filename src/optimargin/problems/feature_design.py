@@ -1,28 +1,23 @@
-"""Design matrices: the linear map from coefficients to decision values.
+"""The design matrix of samples given by their features: one coefficient a feature.
 
-`FeatureDesign` has one coefficient a feature, w itself. `KernelDesign` has one coefficient a
-sample, theta with w = sum_i theta_i phi_i, and never needs phi. Both offer the same methods:
+Every design offers the same methods to a problem:
 
-    decision(v)     the values phi_i' w of all samples
+    decision(v)     the values phi_i' w of all samples, for coefficients v of w
     represent(r)    the coefficients of sum_i r_i phi_i
-    metric(v)       M v with |w|^2 = v' M v (the identity, or the Gram matrix)
+    metric(v)       M v with |w|^2 = v' M v (here the identity, for kernels the Gram matrix)
 """
 
 from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
-
 from sklearn.utils.extmath import row_norms
 
 from optimargin._core import _products
-from optimargin._core._coordinate_descent import CSRRows, DenseRows, GramRows
+from optimargin._core._coordinate_descent import CSRRows, DenseRows
 from optimargin._threads import n_threads_for
-from optimargin.kernels import pivoted_cholesky
 
 _BLOCK_ELEMENTS = 1 << 19  # 4 MB of float64: a block of packed rows stays in cache
-_LOW_RANK_FROM = 256  # samples from which looking for a low-rank factor is worth its price
-_LOW_RANK_SHARE = 8
 
 
 class FeatureDesign:
@@ -123,7 +118,6 @@ class FeatureDesign:
             X = self.X
             _products.csr_weighted_gram(X.data, X.indices, X.indptr, weight, partial, n_threads)
             return partial.sum(axis=0)
-        center = np.zeros(self.n_coef) if self.center is None else self.center
         rows = np.flatnonzero(weight)
         scale = np.sqrt(weight[rows])
         n_block = max(_BLOCK_ELEMENTS // size, 1)
@@ -133,100 +127,59 @@ class FeatureDesign:
             part = slice(first, first + n_block)
             packed = block[: rows[part].size]
             _products.dense_pack(
-                self.X, center, rows[part], scale[part], packed, n_threads_for(packed.size)
+                self.X,
+                self._center_or_zero,
+                rows[part],
+                scale[part],
+                packed,
+                n_threads_for(packed.size),
             )
             gram += packed.T @ packed
         return gram
 
-
-class KernelDesign:
-    """Samples given by the Gram matrix of their inner products.
-
-    Parameters
-    ----------
-    K : ndarray of shape (n_samples, n_samples), C-contiguous
-        Symmetric positive semi-definite, float32 or float64.
-    """
-
-    space = "sample"
-
-    def __init__(self, K):
-        self.K = K
-        self.n_samples = self.n_coef = K.shape[0]
-
-    def decision(self, v):
-        """Return ``K @ v``."""
-        if self.K.dtype == np.float64:
-            return self.K @ v
-        out = np.empty(self.n_samples)
-        _products.dense_matvec(self.K, v, out, n_threads_for(self.K.size))
+    def weighted_squares(self, rows, weight):
+        """Return ``1 + sum_i weight_i (x_i - center)**2`` over `rows`, of shape (n_coef,)."""
+        if self.is_sparse:
+            squares = np.zeros(self.n_samples)
+            squares[rows] = weight
+            X = sp.csr_array((self.X.data**2, self.X.indices, self.X.indptr), shape=self.X.shape)
+            return 1.0 + FeatureDesign(X).represent(squares)
+        out = np.ones(self.n_coef)
+        n_block = max(_BLOCK_ELEMENTS // max(self.n_coef, 1), 1)
+        for first in range(0, rows.size, n_block):
+            part = slice(first, first + n_block)
+            out += weight[part] @ np.square(self.X[rows[part]] - self._center_or_zero)
         return out
 
-    def represent(self, r):
-        """Return `r`: coefficients belong to samples."""
-        return r
+    def hessian_product(self, rows, weight, v):
+        """Return ``Z.T @ (weight * (Z[:, :-1] @ v))`` with ``Z = [X - center, 1][rows]``.
 
-    def metric(self, v, decision=None):
-        """Return ``K @ v``, taken from `decision` where the caller has it."""
-        return self.decision(v) if decision is None else decision
+        Parameters
+        ----------
+        rows : ndarray of shape (n_rows,)
+        weight : ndarray of shape (n_rows,)
+        v : ndarray of shape (n_coef,)
+
+        Returns
+        -------
+        product : ndarray of shape (n_coef,)
+        total : float
+            ``sum(weight * (Z[:, :-1] @ v))``.
+        """
+        n_threads = n_threads_for(self._size)
+        partial = np.zeros((n_threads, self.n_coef + 1))
+        if self.is_sparse:
+            X = self.X
+            _products.csr_hessian_product(
+                X.data, X.indices, X.indptr, rows, weight, v, partial, n_threads
+            )
+        else:
+            _products.dense_hessian_product(
+                self.X, self._center_or_zero, rows, weight, v, partial, n_threads
+            )
+        out = partial.sum(axis=0) if n_threads > 1 else partial[0]
+        return out[:-1], out[-1]
 
     @cached_property
-    def squared_norms(self):
-        """The diagonal of K as float64."""
-        return np.diagonal(self.K).astype(np.float64)
-
-    def rows(self, r):
-        """Return the rows for coordinate descent and the decision values they will update."""
-        decision = self.decision(r)
-        return GramRows(self.K, None, decision, self.squared_norms), decision
-
-    def block(self, rows):
-        """Return ``K[rows][:, rows]`` as a new float64 array."""
-        return self.K[np.ix_(rows, rows)].astype(np.float64, copy=False)
-
-    @cached_property
-    def low_rank_factor(self):
-        """B of shape (n_samples, rank) with B B' = K to rounding, or None if rank is high."""
-        if self.n_samples < _LOW_RANK_FROM:
-            return None
-        max_rank = self.n_samples // _LOW_RANK_SHARE
-        return pivoted_cholesky(self.K, rtol=1e-12, max_rank=max_rank)
-
-
-class LinearGramDesign(KernelDesign):
-    """Linear data with more features than samples, handled through their Gram matrix.
-
-    Parameters
-    ----------
-    X : ndarray (C-contiguous) or CSR of shape (n_samples, n_features)
-    center : ndarray of shape (n_features,), default=None
-        As for `FeatureDesign`.
-    """
-
-    def __init__(self, X, center=None):
-        self._feature_design = FeatureDesign(X, center)
-        super().__init__(_linear_gram(X, center))
-
-    def features(self, v):
-        """Return w and the shift of the intercept that undoes the centring."""
-        return self._feature_design.features(self._feature_design.represent(v))
-
-    def coefficients(self, w, intercept, problem):
-        """Return sample coefficients close to w, by one evaluation of the loss at w."""
-        w, intercept = self._feature_design.coefficients(w, intercept, problem)
-        margin = problem.y * (self._feature_design.decision(w) + intercept)
-        return problem.y * problem.loss.evaluate(margin, problem.weight)[1], intercept
-
-
-def _linear_gram(X, center):
-    if sp.issparse(X):
-        return np.ascontiguousarray((X @ X.T).toarray(), dtype=np.float64)
-    n_samples, n_features = X.shape
-    gram = np.zeros((n_samples, n_samples))
-    n_block = max(_BLOCK_ELEMENTS // n_samples, 1)
-    for first in range(0, n_features, n_block):
-        block = X[:, first : first + n_block].astype(np.float64)
-        if center is not None:
-            block -= center[first : first + n_block]
-        gram += block @ block.T
-    return gram
+    def _center_or_zero(self):
+        return np.zeros(self.n_coef) if self.center is None else self.center

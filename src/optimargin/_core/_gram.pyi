@@ -1,0 +1,11 @@
+import numpy as np
+from numpy.typing import NDArray
+
+def panel_product(
+    buffer: NDArray[np.floating],
+    bounds: NDArray[np.intp],
+    offsets: NDArray[np.intp],
+    V: NDArray[np.float64],
+    partial: NDArray[np.float64],
+    n_threads: int,
+) -> None: ...

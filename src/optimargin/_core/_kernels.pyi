@@ -1,0 +1,10 @@
+import numpy as np
+from numpy.typing import NDArray
+
+def rbf_in_place(
+    K: NDArray[np.floating],
+    row_norms: NDArray[np.floating],
+    column_norms: NDArray[np.floating],
+    gamma: float,
+    n_threads: int,
+) -> None: ...

@@ -1,0 +1,326 @@
+"""Training sets whose problems are solved for one parameter setting after another.
+
+A learner holds one training set, all its one-vs-rest problems and the last solution, from
+which the next solve starts. `KernelLearner` works on a Gram matrix, `LinearLearner` on the
+features where they are fewer than the samples. Both offer
+
+    fit(C1, C2, D)                solve every problem
+    leave_one_out()               held-out decision values in closed form
+    leave_folds_out(folds)        the same for the folds of a `Folds`
+    fold_gradient(slope)          derivatives of a function of the latter's result
+    predict_test()                decision values of the test samples it was given
+    test_gradient(slope)          derivatives of a function of the latter's result
+
+Derivatives are by log C1 at a fixed ratio C2 / C1, by the logarithm of that ratio, by D and,
+where the learner can change it, by the logarithm of the kernel's width.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, lstsq
+from sklearn.utils.extmath import safe_sparse_dot
+
+from optimargin._core._gram_newton import GramNewton
+from optimargin.leave_one_out import make_system
+from optimargin.problems import FeatureDesign, LinearGramDesign, MarginProblem, ODMLoss
+from optimargin.solvers import SOLVERS
+
+
+@dataclass(frozen=True)
+class Folds:
+    """Repeated partitions of the samples.
+
+    Attributes
+    ----------
+    fold : ndarray of shape (n_repeats, n_samples), dtype intc
+    n_folds : int
+    """
+
+    fold: np.ndarray
+    n_folds: int
+
+    def models(self):
+        """Yield ``(repeat, samples left out)`` for every model."""
+        for repeat, fold in enumerate(self.fold):
+            for k in range(self.n_folds):
+                yield repeat, np.flatnonzero(fold == k)
+
+    @classmethod
+    def stratified(cls, encoded, n_folds, n_repeats, random_state):
+        """Deal the samples of every class out to the folds, in random order.
+
+        Parameters
+        ----------
+        encoded : ndarray of shape (n_samples,)
+            Classes, as integers from 0.
+        n_folds, n_repeats : int
+        random_state : RandomState
+        """
+        fold = np.empty((n_repeats, encoded.size), dtype=np.intc)
+        for repeat in range(n_repeats):
+            shuffled = random_state.permutation(encoded.size)
+            in_classes = shuffled[np.argsort(encoded[shuffled], kind="stable")]
+            fold[repeat, in_classes] = np.arange(encoded.size) % n_folds
+        return cls(fold, n_folds)
+
+
+class KernelLearner:
+    """One-vs-rest problems over one Gram matrix.
+
+    Parameters
+    ----------
+    K : ndarray of shape (n_samples, n_samples), float64, C-contiguous
+    signs : ndarray of shape (n_problems, n_samples)
+        -1.0 or 1.0.
+    weight : ndarray of shape (n_samples,)
+        Positive, summing to one.
+    fit_intercept : bool
+    K_test : ndarray of shape (n_test, n_samples), default=None
+    """
+
+    def __init__(self, K, signs, weight, fit_intercept, K_test=None):
+        self.K = K
+        self.K_test = K_test
+        self.weight = weight
+        self.problems = [GramNewton(K, y, weight, fit_intercept) for y in signs]
+        self.slope_of_kernel = None
+
+    def fit(self, C1, C2, D):
+        self.C1, self.C2 = C1, C2
+        for problem in self.problems:
+            if problem.solve(C1, C2, D) < 0:
+                # A start far away can keep Newton's method from ending on ill-conditioned data.
+                problem.reset()
+                problem.solve(C1, C2, D)
+
+    @property
+    def coef(self):
+        return np.array([problem.theta for problem in self.problems])
+
+    @property
+    def intercept(self):
+        return np.array([problem.intercept for problem in self.problems])
+
+    @property
+    def objective(self):
+        return np.array([problem.objective for problem in self.problems])
+
+    def change_kernel(self, K, K_test=None, slope=None, slope_test=None):
+        """Go on with another kernel, and its derivative by the logarithm of its width."""
+        np.copyto(self.K, K)
+        self.K_test = K_test
+        self.slope_of_kernel, self.slope_of_test_kernel = slope, slope_test
+        for problem in self.problems:
+            problem.refresh()
+
+    def leave_one_out(self):
+        out = np.empty((len(self.problems), self.weight.size))
+        for problem, values in zip(self.problems, out, strict=True):
+            problem.leave_one_out(values)
+        return out.T
+
+    def leave_folds_out(self, folds):
+        out = np.empty((len(self.problems), *folds.fold.shape))
+        self._fold_coef = [
+            problem.leave_folds_out(folds.fold, folds.n_folds, values)
+            for problem, values in zip(self.problems, out, strict=True)
+        ]
+        return np.moveaxis(out, 0, -1)
+
+    def fold_gradient(self, folds, slope):
+        gradient = np.zeros(4)
+        n_samples = folds.fold.shape[1]
+        members = folds.fold[:, None, :] == np.arange(folds.n_folds)[:, None]
+        for k, problem in enumerate(self.problems):
+            of_problem = np.ascontiguousarray(slope[..., k])
+            of_model = (members * of_problem[:, None, :]).reshape(-1, n_samples)
+            by_loss, adjoint = problem.fold_gradient(
+                folds.fold, folds.n_folds, of_problem, of_model @ self.K
+            )
+            gradient[:3] += by_loss
+            if self.slope_of_kernel is not None:
+                gradient[3] += np.vdot(adjoint @ self.slope_of_kernel, self._fold_coef[k])
+        return gradient
+
+    def predict_test(self):
+        return np.stack(
+            [self.K_test @ problem.theta + problem.intercept for problem in self.problems], axis=1
+        )
+
+    def test_gradient(self, slope):
+        gradient = np.zeros(4)
+        for k, problem in enumerate(self.problems):
+            of_problem = np.ascontiguousarray(slope[:, k])
+            adjoint = problem.adjoint(of_problem @ self.K_test, of_problem.sum())
+            active = problem.side != 0
+            theta, side = problem.theta[active], problem.side[active]
+            curvature = 2 * np.where(side > 0, self.C2, self.C1) * self.weight[active]
+            by_ridge = adjoint[active] * theta / curvature
+            gradient[0] += by_ridge.sum()
+            gradient[1] += by_ridge[side > 0].sum()
+            gradient[2] += adjoint[active] @ (problem.y[active] * side)
+            if self.slope_of_kernel is not None:
+                gradient[3] += of_problem @ (self.slope_of_test_kernel @ problem.theta)
+                gradient[3] -= adjoint @ (self.slope_of_kernel @ problem.theta)
+        return gradient
+
+
+class LinearGramLearner(KernelLearner):
+    """Linear data with more features than samples.
+
+    Parameters
+    ----------
+    X : {ndarray, CSR} of shape (n_samples, n_features)
+    signs, weight, fit_intercept
+        As in `KernelLearner`.
+    center : ndarray of shape (n_features,) or None
+        See `FeatureDesign`.
+    X_test : {ndarray, CSR} of shape (n_test, n_features), default=None
+    """
+
+    def __init__(self, X, signs, weight, fit_intercept, center, X_test=None):
+        self.design = LinearGramDesign(X, center)
+        K_test = None if X_test is None else _centred_products(X_test, X, center)
+        super().__init__(self.design.K, signs, weight, fit_intercept, K_test)
+
+    @property
+    def coef(self):
+        return np.array([self.design.features(problem.theta)[0] for problem in self.problems])
+
+    @property
+    def intercept(self):
+        return np.array(
+            [
+                problem.intercept + self.design.features(problem.theta)[1]
+                for problem in self.problems
+            ]
+        )
+
+
+def _centred_products(X, Y, center):
+    """Return ``(X - center) @ (Y - center).T``."""
+    products = safe_sparse_dot(X, Y.T, dense_output=True).astype(np.float64, copy=False)
+    if center is None:
+        return products
+    return products - (X @ center)[:, None] - Y @ center + center @ center
+
+
+class LinearLearner:
+    """One-vs-rest problems over features, fewer than the samples.
+
+    Parameters
+    ----------
+    X : {ndarray, CSR} of shape (n_samples, n_features)
+    signs, weight, fit_intercept
+        As in `KernelLearner`.
+    center : ndarray of shape (n_features,) or None
+        See `FeatureDesign`.
+    X_test : {ndarray, CSR} of shape (n_test, n_features), default=None
+    """
+
+    def __init__(self, X, signs, weight, fit_intercept, center, X_test=None):
+        self.design = FeatureDesign(X, center)
+        self.test_design = None if X_test is None else FeatureDesign(X_test, center)
+        self.signs = signs
+        self.weight = weight
+        self.fit_intercept = fit_intercept
+        self._solver = SOLVERS["newton"](tol=1e-12, max_iter=1000)
+        self.solutions = [None] * len(signs)
+
+    def fit(self, C1, C2, D):
+        self._problems = [
+            MarginProblem(
+                ODMLoss(C1, C2, D), self.design, y, self.weight, fit_intercept=self.fit_intercept
+            )
+            for y in self.signs
+        ]
+        for k, (problem, last) in enumerate(zip(self._problems, self.solutions, strict=True)):
+            start = (None, 0.0) if last is None else (last.coef, last.intercept)
+            self.solutions[k] = self._solver.solve(problem, *start)
+
+    @property
+    def coef(self):
+        return np.array([self.design.features(s.coef)[0] for s in self.solutions])
+
+    @property
+    def intercept(self):
+        return np.array([s.intercept + self.design.features(s.coef)[1] for s in self.solutions])
+
+    @property
+    def objective(self):
+        return np.array([solution.objective for solution in self.solutions])
+
+    def _systems(self):
+        return [
+            make_system(problem, solution.coef, solution.intercept)
+            for problem, solution in zip(self._problems, self.solutions, strict=True)
+        ]
+
+    def leave_one_out(self):
+        return np.stack([system.leave_one_out() for system in self._systems()], axis=1)
+
+    def leave_folds_out(self, folds):
+        out = np.empty((*folds.fold.shape, len(self.signs)))
+        self._models = []
+        for k, system in enumerate(self._systems()):
+            for repeat, rows in folds.models():
+                matrix, right = system.equations_without(rows)
+                model = _FeatureModel(system, matrix, right, rows)
+                out[repeat, rows, k] = model.decision[rows]
+                self._models.append((k, repeat, model))
+        return out
+
+    def fold_gradient(self, folds, slope):
+        gradient = np.zeros(4)
+        for k, repeat, model in self._models:
+            gradient[:3] += model.gradient(self.design, model.rows, slope[repeat, model.rows, k])
+        return gradient
+
+    def predict_test(self):
+        return np.stack(
+            [self.test_design.decision(s.coef) + s.intercept for s in self.solutions], axis=1
+        )
+
+    def test_gradient(self, slope):
+        gradient = np.zeros(4)
+        every = np.arange(slope.shape[0])
+        for k, system in enumerate(self._systems()):
+            model = _FeatureModel(system, *system.full_equations, every[:0])
+            gradient[:3] += model.gradient(self.test_design, every, slope[:, k])
+        return gradient
+
+
+class _FeatureModel:
+    """The ridge solution on the active set without some rows, and its derivatives."""
+
+    def __init__(self, system, matrix, right, rows):
+        self.system, self.rows = system, rows
+        try:
+            factor = cho_factor(matrix, lower=True, check_finite=False)
+            self._solve = lambda b: cho_solve(factor, b, check_finite=False)
+        except LinAlgError:
+            self._solve = lambda b: lstsq(matrix, b, check_finite=False)[0]
+        self.decision = self._apply(self._solve(right))
+
+    def _apply(self, vector):
+        design = self.system.problem.design
+        if not self.system.problem.fit_intercept:
+            return design.decision(vector)
+        return design.decision(vector[:-1]) + vector[-1]
+
+    def gradient(self, design, rows, slope):
+        """Differentiate a function of the decision values of `rows` of `design`."""
+        problem, point = self.system.problem, self.system.point
+        spread = np.zeros(design.n_samples)
+        spread[rows] = slope
+        right = design.represent(spread)
+        if problem.fit_intercept:
+            right = np.append(right, slope.sum())
+        adjoint = self._apply(self._solve(right)) * point.curvature
+        adjoint[self.rows] = 0.0
+        adjoint = adjoint[self.system.active]
+        by_curvature = adjoint * (self.system.target - self.decision[self.system.active])
+        above = point.dual[self.system.active] < 0
+        outwards = problem.y[self.system.active] * np.where(above, 1.0, -1.0)
+        return np.array([by_curvature.sum(), by_curvature[above].sum(), adjoint @ outwards])

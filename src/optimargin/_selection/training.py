@@ -1,0 +1,148 @@
+"""One training set, and the learners of its parts for any kernel parameter."""
+
+from functools import cached_property
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.base import clone
+
+from optimargin._base import check_scale
+from optimargin._selection.learners import KernelLearner, LinearGramLearner, LinearLearner
+from optimargin.kernels import (
+    Kernel,
+    gram_matrix,
+    mean_distance,
+    resolve_gamma,
+    squared_distances,
+)
+
+
+class TrainingSet:
+    """Validated data and the estimator that will be fitted to them.
+
+    Distances, or inner products, are computed once and shared by all learners.
+
+    Parameters
+    ----------
+    estimator : ODMClassifier or LinearODMClassifier
+        Says which kernel, intercept and class weights to use.
+    X : {ndarray, CSR} of shape (n_samples, n_features)
+    y : ndarray of shape (n_samples,)
+        Class labels.
+    sample_weight : ndarray of shape (n_samples,) or None
+    """
+
+    def __init__(self, estimator, X, y, sample_weight):
+        self.estimator = estimator
+        self.X = X
+        self.classes, self.encoded = np.unique(y, return_inverse=True)
+        self.weight = self._weights(np.arange(X.shape[0]), sample_weight)
+        self.sample_weight = sample_weight
+        self.kernel = getattr(estimator, "kernel", "linear")
+        self.n_problems = 1 if self.classes.size == 2 else self.classes.size
+
+    def _weights(self, rows, sample_weight):
+        """Return the weights of a training set of `rows`, as the estimator would use them."""
+        model = clone(self.estimator)
+        model.classes_, encoded = np.unique(self.encoded[rows], return_inverse=True)
+        if isinstance(model.class_weight, dict):
+            model.classes_ = self.classes[model.classes_]
+        return model._weights(
+            self.X[rows], encoded, None if sample_weight is None else sample_weight[rows]
+        )
+
+    @cached_property
+    def mean_distance(self):
+        """The width that `gamma="mean_distance"` stands for."""
+        rows = np.flatnonzero(self.weight)
+        return float(mean_distance(self.X[rows], self.weight[rows])) or 1.0
+
+    def default_gamma(self):
+        """Return the number of `gamma="scale"`."""
+        rows = np.flatnonzero(self.weight)
+        return resolve_gamma("scale", self.X[rows], self.weight[rows])
+
+    @property
+    def has_gamma(self):
+        return self.kernel in ("rbf", "poly", "sigmoid")
+
+    @cached_property
+    def distances(self):
+        """Squared distances between all samples, float64."""
+        check_scale(self.X)
+        return np.ascontiguousarray(squared_distances(self.X), dtype=np.float64)
+
+    def learner(self, gamma=None, train=None, test=None):
+        """Return a learner for some of the samples.
+
+        Parameters
+        ----------
+        gamma : float or None
+            For kernels that have one.
+        train : ndarray of shape (n_train,), default=None
+            All samples when not given; those of zero weight are left out.
+        test : ndarray of shape (n_test,), default=None
+            Samples to be predicted.
+        """
+        if train is None:
+            train, weight = np.flatnonzero(self.weight), self.weight[self.weight > 0]
+        else:
+            weight = self._weights(train, self.sample_weight)
+            train, weight = train[weight > 0], weight[weight > 0]
+        weight = weight / weight.sum()
+        positives = [1] if self.classes.size == 2 else range(self.classes.size)
+        signs = np.array([np.where(self.encoded[train] == k, 1.0, -1.0) for k in positives])
+        fit_intercept = self.estimator.fit_intercept
+        if self.kernel == "linear":
+            check_scale(self.X)
+            X = self.X[train]
+            center = None
+            if fit_intercept and not issparse(X):
+                center = np.average(X, axis=0, weights=weight).astype(np.float64)
+            make = LinearLearner if X.shape[1] <= X.shape[0] else LinearGramLearner
+            X_test = None if test is None else self.X[test]
+            return make(X, signs, weight, fit_intercept, center, X_test)
+        K, K_test = self.gram(gamma, train, weight, test)
+        return KernelLearner(K, signs, weight, fit_intercept, K_test)
+
+    def gram(self, gamma, train, weight, test=None):
+        """Return the positive semi-definite Gram matrix, and the kernel of test and train.
+
+        Where an indefinite kernel was replaced by its positive part, the second matrix is
+        changed with it.
+        """
+        if self.kernel == "rbf":
+            K = _exponential(self.distances, gamma, train, train)
+            return K, None if test is None else _exponential(self.distances, gamma, test, train)
+        raw = self._raw_gram(gamma)
+        part = np.ascontiguousarray(raw[np.ix_(train, train)])
+        if self.kernel == "poly" and self._kernel(gamma).is_positive_semidefinite:
+            return part, None if test is None else raw[np.ix_(test, train)]
+        gram = gram_matrix(Kernel("precomputed"), part, weight)
+        K_test = None if test is None else raw[np.ix_(test, train)]
+        if gram.projector is not None and test is not None:
+            K_test = K_test @ gram.projector
+        return gram.K, K_test
+
+    def _kernel(self, gamma):
+        if self.has_gamma:
+            return Kernel(self.kernel, gamma, self.estimator.degree, self.estimator.coef0)
+        return Kernel(self.kernel)
+
+    def _raw_gram(self, gamma):
+        K = np.asarray(self._kernel(gamma)(self.X), dtype=np.float64)
+        if not np.isfinite(K).all():
+            raise ValueError(
+                f"Kernel {self.kernel!r} overflows on X: scale the features, for example with "
+                "StandardScaler."
+            )
+        return K
+
+
+def _exponential(distances, gamma, rows, columns):
+    if rows.size == columns.size == distances.shape[0]:
+        K = distances * -gamma
+    else:
+        K = distances[np.ix_(rows, columns)]
+        K *= -gamma
+    return np.exp(K, out=K)

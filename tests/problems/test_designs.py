@@ -1,0 +1,182 @@
+"""Every design is the linear map it claims to be, whatever holds its numbers."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from optimargin.problems import FeatureDesign, KernelDesign, LinearGramDesign, MarginProblem
+from optimargin.solvers import Newton
+from tests.cases import DESIGNS, FEATURE_DESIGNS, LOSSES, SAMPLE_DESIGNS, make_design
+
+every_design = pytest.mark.parametrize("name", DESIGNS)
+every_feature_design = pytest.mark.parametrize("name", FEATURE_DESIGNS)
+every_sample_design = pytest.mark.parametrize("name", SAMPLE_DESIGNS)
+# The second shape is large enough for several threads.
+every_shape = pytest.mark.parametrize("shape", [(17, 5), (700, 250)], ids=["small", "threaded"])
+both_precisions = pytest.mark.parametrize("dtype", [np.float32, np.float64])
+
+
+def rows(shape, dtype=np.float64, seed=0):
+    return (np.random.default_rng(seed).normal(size=shape) + 1.0).astype(dtype)
+
+
+def vector(size, seed):
+    return np.random.default_rng(seed).normal(size=size)
+
+
+def tolerance(name, dtype):
+    """Only a Gram matrix computed in float32 is less than double precision."""
+    return 1e-5 if dtype == np.float32 and name == "gram" else 1e-11
+
+
+def weights_of(design, features, v):
+    """Return the vector w in feature space that the coefficients `v` stand for."""
+    return v if design.space == "feature" else features.T @ v
+
+
+@every_design
+@every_shape
+@both_precisions
+def test_decision_is_the_product_with_the_features(name, shape, dtype):
+    design, features = make_design(name, rows(shape, dtype))
+    v = vector(design.n_coef, 1)
+    expected = features @ weights_of(design, features, v)
+    atol = tolerance(name, dtype) * np.abs(expected).max()
+    np.testing.assert_allclose(design.decision(v), expected, rtol=0, atol=atol)
+
+
+@every_design
+@every_shape
+@both_precisions
+def test_represent_gives_the_coefficients_of_a_sum_of_samples(name, shape, dtype):
+    design, features = make_design(name, rows(shape, dtype))
+    r = vector(design.n_samples, 2)
+    r[::3] = 0.0
+    w = weights_of(design, features, design.represent(r))
+    np.testing.assert_allclose(w, features.T @ r, rtol=0, atol=1e-11 * np.abs(w).max())
+
+
+@every_design
+@every_shape
+@both_precisions
+def test_decision_and_represent_are_adjoint(name, shape, dtype):
+    design, _ = make_design(name, rows(shape, dtype))
+    v, r = vector(design.n_coef, 1), vector(design.n_samples, 2)
+    left = r @ design.decision(v)
+    right = design.represent(r) @ design.metric(v)
+    scale = np.linalg.norm(r) * np.linalg.norm(design.decision(v))
+    assert left == pytest.approx(right, abs=1e-12 * scale)
+
+
+@every_design
+def test_metric_gives_the_squared_norm_of_w(name):
+    design, features = make_design(name, rows((17, 5)))
+    v = vector(design.n_coef, 1)
+    w = weights_of(design, features, v)
+    assert v @ design.metric(v) == pytest.approx(w @ w, rel=1e-12)
+    assert v @ design.metric(v, design.decision(v)) == pytest.approx(w @ w, rel=1e-12)
+
+
+@every_feature_design
+@every_shape
+@both_precisions
+def test_weighted_gram_equals_numpy(name, shape, dtype):
+    design, features = make_design(name, rows(shape, dtype))
+    weight = np.random.default_rng(3).uniform(size=shape[0])
+    weight[::4] = 0.0
+    Z = np.column_stack([features, np.ones(shape[0])])
+    expected = Z.T @ (weight[:, None] * Z)
+    gram = np.tril(design.weighted_gram(weight))
+    np.testing.assert_allclose(gram, np.tril(expected), atol=1e-11 * np.abs(expected).max())
+
+
+def test_weighted_gram_over_several_blocks_of_rows_equals_numpy():
+    X = rows((60_000, 12))
+    weight = np.random.default_rng(3).uniform(size=60_000)
+    weight[::7] = 0.0
+    Z = np.column_stack([X, np.ones(60_000)])
+    gram = FeatureDesign(X).weighted_gram(weight)
+    np.testing.assert_allclose(np.tril(gram), np.tril(Z.T @ (weight[:, None] * Z)), rtol=1e-11)
+
+
+@every_feature_design
+def test_weighted_gram_of_no_active_sample_is_zero(name):
+    design, _ = make_design(name, rows((9, 3)))
+    np.testing.assert_array_equal(design.weighted_gram(np.zeros(9)), np.zeros((4, 4)))
+
+
+@every_sample_design
+@both_precisions
+def test_block_is_a_new_double_precision_submatrix(name, dtype):
+    design, features = make_design(name, rows((17, 5), dtype))
+    chosen = np.array([1, 4, 16])
+    block = design.block(chosen)
+    assert block.dtype == np.float64
+    assert not np.shares_memory(block, design.K)
+    np.testing.assert_allclose(block, (features @ features.T)[np.ix_(chosen, chosen)], rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "name", ["dense", "dense-centred", "csr", "linear-gram", "linear-gram-centred"]
+)
+def test_features_undo_the_centring(name):
+    X = rows((9, 14))
+    design, features = make_design(name, X)
+    v = vector(design.n_coef, 1)
+    w, shift = design.features(v)
+    uncentred = features if name == "csr" else X
+    np.testing.assert_allclose(uncentred @ w + shift, design.decision(v), atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["dense", "dense-centred", "csr"])
+def test_coefficients_are_the_inverse_of_features(name):
+    design, _ = make_design(name, rows((9, 4)))
+    v = vector(4, 1)
+    w, shift = design.features(v)
+    coef, intercept = design.coefficients(w, 0.7 + shift, None)
+    np.testing.assert_array_equal(coef, v)
+    assert intercept == pytest.approx(0.7, abs=1e-14)
+
+
+def test_sample_coefficients_of_an_optimal_w_are_that_optimum():
+    X = rows((12, 30))
+    design = LinearGramDesign(X, X.mean(axis=0))
+    y = np.where(np.arange(12) % 3 == 0, 1.0, -1.0)
+    problem = MarginProblem(LOSSES[1], design, y, np.full(12, 1 / 12), fit_intercept=True)
+    best = Newton(tol=1e-12, max_iter=50).solve(problem)
+    w, shift = design.features(best.coef)
+    coef, intercept = design.coefficients(w, best.intercept + shift, problem)
+    assert problem.point(coef, intercept).value == pytest.approx(best.objective, rel=1e-10)
+
+
+@pytest.mark.parametrize("X", [rows((6, 3)), sp.csr_array(rows((6, 3)))], ids=["dense", "csr"])
+def test_feature_design_never_copies_its_data(X):
+    assert FeatureDesign(X).X is X
+
+
+@every_design
+def test_read_only_data_serve(name):
+    design, _ = make_design(name, rows((8, 3)))
+    for holder in (getattr(design, "X", None), getattr(design, "K", None)):
+        for part in ("data", "indices", "indptr") if sp.issparse(holder) else ():
+            getattr(holder, part).flags.writeable = False
+        if isinstance(holder, np.ndarray):
+            holder.flags.writeable = False
+    design.decision(vector(design.n_coef, 1))
+    design.represent(vector(8, 2))
+    if design.space == "feature":
+        design.weighted_gram(np.ones(8))
+
+
+def test_a_factor_of_low_rank_is_found_and_reproduces_the_gram_matrix():
+    X = rows((300, 6))
+    design = KernelDesign(X @ X.T)
+    factor = design.low_rank_factor
+    assert factor.shape == (300, 6)
+    np.testing.assert_allclose(factor @ factor.T, design.K, atol=1e-10 * np.abs(design.K).max())
+
+
+def test_no_factor_is_looked_for_where_it_does_not_pay():
+    X = rows((40, 2))
+    assert KernelDesign(X @ X.T).low_rank_factor is None
+    assert KernelDesign(np.eye(300)).low_rank_factor is None

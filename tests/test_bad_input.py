@@ -1,0 +1,238 @@
+"""Every bad input ends in an error that names the culprit and what to do about it."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from sklearn.exceptions import NotFittedError
+
+from optimargin import ODMClassifier
+from tests.cases import ESTIMATORS, two_classes, untidy_csr, with_wide_indices
+
+X, Y = two_classes(20, 3)
+
+every_estimator = pytest.mark.parametrize("estimator", ESTIMATORS)
+ODM_PARAMETERS = [
+    ("C1", 0, "range (0.0, inf)"),
+    ("C1", -1.0, "range (0.0, inf)"),
+    ("C1", np.nan, "range (0.0, inf)"),
+    ("C1", np.inf, "range (0.0, inf)"),
+    ("C1", "1", "must be a float"),
+    ("C2", -1e-9, "range [0.0, inf)"),
+    ("C2", np.inf, "range [0.0, inf)"),
+    ("D", -0.1, "range [0.0, 1.0)"),
+    ("D", 1.0, "range [0.0, 1.0)"),
+    ("solver", "simplex", "'newton'"),
+    ("tol", 0.0, "range (0.0, inf)"),
+    ("max_iter", 0, "range [1, inf)"),
+    ("max_iter", 10.5, "must be an int"),
+    ("fit_intercept", "yes", "bool"),
+    ("class_weight", "equal", "'balanced'"),
+    ("random_state", "seed", "int"),
+]
+KERNEL_PARAMETERS = [
+    ("kernel", "gaussian", "'rbf'"),
+    ("kernel", None, "callable"),
+    ("gamma", "wide", "'mean_distance'"),
+    ("gamma", 0.0, "range (0.0, inf)"),
+    ("gamma", -1.0, "range (0.0, inf)"),
+    ("gamma", np.nan, "range (0.0, inf)"),
+    ("degree", -1, "range [0.0, inf)"),
+    ("coef0", np.inf, "range (-inf, inf)"),
+    ("cache_size", 0, "range (0.0, inf)"),
+]
+
+
+def spoilt(value):
+    bad = X.copy()
+    bad[3, 1] = value
+    return bad
+
+
+@every_estimator
+@pytest.mark.parametrize(("name", "value", "fix"), ODM_PARAMETERS)
+def test_a_parameter_out_of_range_is_named_with_its_range(estimator, name, value, fix):
+    pattern = f"'{name}' parameter of {estimator.__name__}.*{re.escape(fix)}"
+    with pytest.raises((ValueError, TypeError), match=pattern):
+        estimator(**{name: value}).fit(X, Y)
+
+
+@pytest.mark.parametrize(("name", "value", "fix"), KERNEL_PARAMETERS)
+def test_a_kernel_parameter_out_of_range_is_named_with_its_range(name, value, fix):
+    with pytest.raises(ValueError, match=f"'{name}' parameter of ODM.*{re.escape(fix)}"):
+        ODMClassifier(**{name: value}).fit(X, Y)
+
+
+BAD_DATA = {
+    "nan": (spoilt(np.nan), Y, "X contains NaN"),
+    "inf": (spoilt(np.inf), Y, "X contains infinity"),
+    "sparse nan": (sp.csr_array(spoilt(np.nan)), Y, "X contains NaN"),
+    "nan in y": (X, np.where(Y > 0, np.nan, 1.0), "y contains NaN"),
+    "no samples": (X[:0], Y[:0], "0 sample"),
+    "no features": (X[:, :0], Y, r"0 feature\(s\).*minimum of 1"),
+    "one class": (X, np.zeros(20), "one class.*two classes"),
+    "lengths differ": (X, Y[:-1], r"inconsistent numbers of samples: \[20, 19\]"),
+    "one dimension": (X[:, 0], Y, "Expected 2D array.*\n*.*Reshape"),
+    "y missing": (X, None, "requires y"),
+    "y with two columns": (X, np.column_stack([Y, Y]), "y should be a 1d array"),
+    "a regression target": (X, X[:, 0], "Unknown label type: continuous"),
+    "complex": (X * 1j, Y, "Complex data not supported"),
+    "text": (np.full((20, 2), "a", dtype=object), Y, "could not convert string to float"),
+    "objects": (np.array([[{}, 1]] * 20, dtype=object), Y, "must be a string or a real number"),
+    "overflow": (X * 1e300, Y, "e.300.*overflow.*scale the features.*StandardScaler"),
+    "sparse overflow": (sp.csr_array(X * 1e300), Y, "overflow.*scale the features"),
+}
+
+
+@every_estimator
+@pytest.mark.parametrize(("data", "labels", "message"), BAD_DATA.values(), ids=BAD_DATA)
+def test_bad_data_are_refused_in_plain_words(estimator, data, labels, message):
+    with pytest.raises((ValueError, TypeError), match=f"(?s){message}"):
+        estimator().fit(data, labels)
+
+
+BAD_WEIGHTS = {
+    "negative": (np.where(np.arange(20) == 4, -1.0, 1.0), "sample_weight has negative values"),
+    "all zero": (np.zeros(20), "(?i)sample.weight.*zero"),
+    "nan": (np.full(20, np.nan), "sample_weight contains NaN"),
+    "a class without weight": (np.where(Y > 0, 1.0, 0.0), "class.*-1.*zero weight.*positive weight"),
+    "wrong length": (np.ones(19), "sample_weight"),
+    "two columns": (np.ones((20, 2)), "(?i)sample.weights must be 1D"),
+    "overflow": (np.full(20, 1e308), "sample_weight overflows.*smaller weights"),
+}
+
+
+@every_estimator
+@pytest.mark.parametrize(("weight", "message"), BAD_WEIGHTS.values(), ids=BAD_WEIGHTS)
+def test_bad_weights_are_refused_in_plain_words(estimator, weight, message):
+    with pytest.raises(ValueError, match=message):
+        estimator().fit(X, Y, sample_weight=weight)
+
+
+BAD_CLASS_WEIGHTS = {
+    "negative": ({-1.0: -1.0}, "class_weight has negative"),
+    "infinite": ({-1.0: np.inf}, "class_weight has.*non-finite"),
+    "zero": ({-1.0: 0.0}, "class.*-1.*zero weight.*class_weight.*positive weight"),
+    "unknown label": ({7: 1.0}, "class_weight"),
+}
+
+
+@every_estimator
+@pytest.mark.parametrize(("weight", "message"), BAD_CLASS_WEIGHTS.values(), ids=BAD_CLASS_WEIGHTS)
+def test_bad_class_weights_are_refused_in_plain_words(estimator, weight, message):
+    with pytest.raises(ValueError, match=message):
+        estimator(class_weight=weight).fit(X, Y)
+
+
+@every_estimator
+@pytest.mark.parametrize("method", ["predict", "decision_function"])
+def test_prediction_before_fit_says_so(estimator, method):
+    with pytest.raises(NotFittedError, match="not fitted yet. Call 'fit'"):
+        getattr(estimator(), method)(X)
+
+
+@every_estimator
+def test_prediction_with_another_number_of_features_names_both(estimator):
+    with pytest.raises(ValueError, match="X has 2 features.*expecting 3 features"):
+        estimator().fit(X, Y).predict(X[:, :2])
+
+
+@every_estimator
+def test_prediction_with_other_feature_names_lists_them(estimator):
+    frame = pd.DataFrame(X, columns=["height", "width", "depth"])
+    model = estimator().fit(frame, Y)
+    with pytest.raises(ValueError, match="(?s)feature names should match.*weight"):
+        model.predict(frame.rename(columns={"width": "weight"}))
+
+
+@every_estimator
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_prediction_on_bad_values_is_refused(estimator, value):
+    with pytest.raises(ValueError, match="X contains"):
+        estimator().fit(X, Y).predict(spoilt(value))
+
+
+def test_a_precomputed_matrix_must_be_square():
+    with pytest.raises(ValueError, match=r"(?s)(?=.*precomputed)(?=.*square)(?=.*20, ?3)"):
+        ODMClassifier(kernel="precomputed").fit(X, Y)
+
+
+def test_a_precomputed_matrix_must_be_symmetric():
+    with pytest.raises(ValueError, match=r"not symmetric.*\(K \+ K.T\) / 2"):
+        ODMClassifier(kernel="precomputed").fit(X @ np.ones((3, 20)), Y)
+
+
+def test_a_precomputed_matrix_for_prediction_must_have_a_column_a_training_sample():
+    model = ODMClassifier(kernel="precomputed").fit(X @ X.T, Y)
+    with pytest.raises(ValueError, match="X has 19 features.*expecting 20"):
+        model.predict((X @ X.T)[:, 1:])
+
+
+def test_a_sparse_precomputed_matrix_is_refused_with_the_fix():
+    with pytest.raises(TypeError, match="Sparse data.*toarray"):
+        ODMClassifier(kernel="precomputed").fit(sp.csr_array(X @ X.T), Y)
+
+
+@pytest.mark.parametrize("scale", [1e200, 1e300])
+def test_a_precomputed_matrix_whose_products_overflow_is_refused(scale):
+    with pytest.raises(ValueError, match="overflow"):
+        ODMClassifier(kernel="precomputed").fit(scale * (X @ X.T), Y)
+
+
+def test_a_kernel_that_overflows_asks_for_scaling():
+    with pytest.raises(ValueError, match="'poly' overflows.*scale the features"):
+        ODMClassifier(kernel="poly", degree=9, gamma=1.0).fit(X * 1e40, Y)
+
+
+def test_a_single_precision_overflow_asks_for_scaling():
+    with pytest.raises(ValueError, match="overflow.*scale the features"):
+        ODMClassifier().fit((X * 1e25).astype(np.float32), Y)
+
+
+def test_a_fractional_degree_of_negative_products_is_explained():
+    with pytest.raises(ValueError, match="degree"):
+        ODMClassifier(kernel="poly", degree=2.5).fit(X - X.mean(axis=0), Y)
+
+
+BAD_CALLABLES = {
+    "shape": (lambda A, B: np.ones((2, 2)), r"callable returned.*\(2, 2\).*must return \(20, 20\)"),
+    "nan": (lambda A, B: np.full((len(A), len(B)), np.nan), "(?i)callable.*(NaN|finite)"),
+    "asymmetric": (lambda A, B: A @ B.T + np.arange(len(B)), "not symmetric.*must satisfy"),
+    "complex": (lambda A, B: 1j * (A @ B.T), "(?i)complex"),
+}
+
+
+@pytest.mark.parametrize(("kernel", "message"), BAD_CALLABLES.values(), ids=BAD_CALLABLES)
+def test_a_callable_that_is_no_kernel_is_refused(kernel, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        ODMClassifier(kernel=kernel).fit(X, Y)
+
+
+@every_estimator
+@pytest.mark.parametrize("C1", [1e150, 1e300])
+def test_prices_too_large_for_arithmetic_never_give_a_gap_that_is_not_a_number(estimator, C1):
+    try:
+        with np.errstate(all="ignore"), pytest.warns(Warning, match="gap"):
+            model = estimator(C1=C1, C2=C1).fit(X, Y)
+    except ValueError as error:
+        assert "C1" in str(error)
+    else:
+        assert np.isfinite(model.decision_function(X)).all()
+        assert not np.isnan(model.dual_gap_)
+
+
+@every_estimator
+@pytest.mark.parametrize("make", [with_wide_indices, untidy_csr])
+def test_unusual_sparse_matrices_work_and_are_not_modified(estimator, make):
+    sparse = make(X)
+    parts = [part.copy() for part in (sparse.data, sparse.indices, sparse.indptr)]
+    model = estimator().fit(sparse, Y)
+    scores = model.decision_function(sparse)
+    for before, after in zip(parts, (sparse.data, sparse.indices, sparse.indptr), strict=True):
+        np.testing.assert_array_equal(before, after)
+        assert before.dtype == after.dtype
+    dense = estimator().fit(X, Y)
+    assert model.objective_ == pytest.approx(dense.objective_, rel=1e-10)
+    np.testing.assert_allclose(scores, dense.decision_function(X), rtol=1e-7, atol=1e-9)

@@ -1,0 +1,209 @@
+"""Kernel functions, widths and Gram matrices against plain numpy and scikit-learn."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.spatial.distance import cdist
+from sklearn.metrics.pairwise import pairwise_kernels
+from sklearn.svm import SVC
+
+from optimargin import kernels
+from optimargin.kernels import Kernel, gram_matrix, mean_distance, pivoted_cholesky, resolve_gamma
+from tests.cases import CauchyKernel
+
+KERNELS = [
+    Kernel("linear"),
+    Kernel("rbf", gamma=0.4),
+    Kernel("poly", gamma=0.4, degree=3, coef0=1.0),
+    Kernel("poly", gamma=0.4, degree=2, coef0=0.0),
+    Kernel("sigmoid", gamma=0.4, coef0=-0.3),
+]
+every_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=str)
+PARAMETERS = {
+    "linear": (),
+    "rbf": ("gamma",),
+    "poly": ("gamma", "degree", "coef0"),
+    "sigmoid": ("gamma", "coef0"),
+}
+GAMMAS = ["scale", "auto", "mean_distance", 0.7]
+
+
+@pytest.fixture
+def X():
+    return np.random.default_rng(0).normal(size=(14, 3)) + 0.5
+
+
+@pytest.fixture
+def Y():
+    return np.random.default_rng(1).normal(size=(9, 3))
+
+
+def by_sklearn(kernel, X, Y=None):
+    parameters = {name: getattr(kernel, name) for name in PARAMETERS[kernel.name]}
+    return pairwise_kernels(X, Y, metric=kernel.name, **parameters)
+
+
+@every_kernel
+def test_kernels_equal_those_of_scikit_learn(kernel, X, Y):
+    np.testing.assert_allclose(kernel(X), by_sklearn(kernel, X), rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(kernel(X, Y), by_sklearn(kernel, X, Y), rtol=1e-12, atol=1e-14)
+
+
+@every_kernel
+def test_sparse_rows_give_the_dense_kernel(kernel, X, Y):
+    K = kernel(sp.csr_array(X), sp.csr_array(Y))
+    assert isinstance(K, np.ndarray)
+    np.testing.assert_allclose(K, kernel(X, Y), rtol=1e-12, atol=1e-13)
+
+
+@every_kernel
+def test_single_precision_rows_give_a_single_precision_kernel(kernel, X):
+    K = kernel(X.astype(np.float32))
+    assert K.dtype == np.float32
+    np.testing.assert_allclose(K, kernel(X), rtol=1e-4, atol=1e-5)
+
+
+@every_kernel
+def test_inputs_are_not_modified(kernel, X, Y):
+    X.flags.writeable = Y.flags.writeable = False
+    kernel(X, Y)
+    kernel(X)
+
+
+def test_rbf_of_data_far_from_the_origin_keeps_its_digits(X, Y):
+    kernel = Kernel("rbf", gamma=0.4)
+    np.testing.assert_allclose(kernel(X + 1e6, Y + 1e6), kernel(X, Y), rtol=1e-8)
+
+
+def test_rbf_of_a_row_with_itself_is_exactly_one(X):
+    np.testing.assert_array_equal(np.diagonal(Kernel("rbf", gamma=3.0)(X)), 1.0)
+
+
+def test_kernel_blocks_are_the_rows_of_the_kernel(X, Y, monkeypatch):
+    monkeypatch.setattr(kernels, "_BLOCK_ELEMENTS", 4 * len(Y))
+    kernel = Kernel("rbf", gamma=0.4)
+    blocks = list(kernels.kernel_blocks(kernel, X, Y))
+    assert len(blocks) == 4
+    K = kernel(X, Y)
+    for rows, block in blocks:
+        np.testing.assert_allclose(block, K[rows], rtol=1e-12)
+
+
+def test_scale_and_auto_are_those_of_svc(X):
+    y = np.arange(14) % 2
+    for gamma in ("scale", "auto"):
+        expected = SVC(gamma=gamma).fit(X, y)._gamma
+        assert resolve_gamma(gamma, X, np.ones(14)) == pytest.approx(expected, rel=1e-12)
+
+
+def test_mean_distance_is_the_mean_over_all_ordered_pairs(X, monkeypatch):
+    expected = cdist(X, X).mean()
+    assert mean_distance(X, np.ones(14)) == pytest.approx(expected, rel=1e-6)
+    monkeypatch.setattr(kernels, "_BLOCK_ELEMENTS", 14 * 3)
+    assert mean_distance(X, np.ones(14)) == pytest.approx(expected, rel=1e-6)
+
+
+def test_mean_distance_gives_the_width_of_the_paper(X):
+    gamma = resolve_gamma("mean_distance", X, np.ones(14))
+    assert gamma == pytest.approx(1 / (2 * cdist(X, X).mean() ** 2), rel=1e-6)
+
+
+@pytest.mark.parametrize("gamma", GAMMAS)
+def test_gamma_of_weights_equals_gamma_of_repetitions(gamma, X):
+    times = np.random.default_rng(2).integers(1, 5, size=14)
+    weighted = resolve_gamma(gamma, X, times.astype(float))
+    repeated = resolve_gamma(gamma, np.repeat(X, times, axis=0), np.ones(times.sum()))
+    assert weighted == pytest.approx(repeated, rel=1e-10)
+
+
+@pytest.mark.parametrize("gamma", GAMMAS)
+def test_gamma_does_not_depend_on_the_scale_of_the_weights(gamma, X):
+    weight = np.random.default_rng(2).uniform(1, 5, size=14)
+    expected = resolve_gamma(gamma, X, weight)
+    assert resolve_gamma(gamma, X, 1e-3 * weight) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("gamma", GAMMAS)
+def test_gamma_of_sparse_rows_equals_gamma_of_dense_rows(gamma, X):
+    weight = np.random.default_rng(2).uniform(1, 5, size=14)
+    expected = resolve_gamma(gamma, X, weight)
+    assert resolve_gamma(gamma, sp.csr_array(X), weight) == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("gamma", ["scale", "mean_distance"])
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array])
+def test_gamma_of_rows_that_are_all_equal_is_one(gamma, make):
+    assert resolve_gamma(gamma, make(np.full((5, 2), 3.0)), np.ones(5)) == 1.0
+
+
+@pytest.mark.parametrize("kernel", KERNELS[:4], ids=str)
+def test_positive_semidefinite_kernels_are_left_alone(kernel, X):
+    gram = gram_matrix(kernel, X, np.ones(14))
+    assert gram.projector is None
+    np.testing.assert_array_equal(gram.K, kernel(X))
+
+
+def test_a_callable_that_is_positive_semidefinite_is_left_alone(X):
+    gram = gram_matrix(Kernel(CauchyKernel()), X, np.ones(14))
+    assert gram.projector is None
+    np.testing.assert_allclose(gram.K, CauchyKernel()(X, X))
+
+
+def test_a_gram_matrix_of_low_rank_passes_as_positive_semidefinite(X):
+    assert gram_matrix(Kernel("precomputed"), X @ X.T, np.ones(14)).projector is None
+
+
+@pytest.fixture
+def indefinite():
+    A = np.random.default_rng(3).normal(size=(12, 12))
+    return A + A.T
+
+
+def test_an_indefinite_matrix_keeps_the_positive_part_of_its_spectrum(indefinite):
+    gram = gram_matrix(Kernel("precomputed"), indefinite, np.ones(12))
+    values, vectors = np.linalg.eigh(indefinite)
+    positive = (vectors * np.maximum(values, 0)) @ vectors.T
+    np.testing.assert_allclose(gram.K, positive, atol=1e-12 * values[-1])
+    share = np.abs(values[values < 0]).sum() / np.abs(values).sum()
+    assert gram.negative_share == pytest.approx(share)
+
+
+def test_projected_coefficients_give_the_same_values_with_the_kernel_itself(indefinite):
+    weight = np.random.default_rng(4).uniform(0.5, 3.0, size=12)
+    gram = gram_matrix(Kernel("precomputed"), indefinite, weight)
+    theta = np.random.default_rng(5).normal(size=12)
+    np.testing.assert_allclose(indefinite @ (gram.projector @ theta), gram.K @ theta, atol=1e-10)
+    assert np.linalg.eigvalsh(gram.K)[0] >= -1e-10
+
+
+def test_the_positive_part_of_weighted_samples_is_that_of_repeated_ones(indefinite):
+    times = np.array([1, 2, 3] * 4)
+    index = np.repeat(np.arange(12), times)
+    weighted = gram_matrix(Kernel("precomputed"), indefinite, times.astype(float)).K
+    repeated = indefinite[np.ix_(index, index)]
+    expected = gram_matrix(Kernel("precomputed"), repeated, np.ones(len(index))).K
+    np.testing.assert_allclose(weighted[np.ix_(index, index)], expected, atol=1e-10)
+
+
+def test_rounding_errors_in_symmetry_are_accepted(X):
+    K = X @ X.T
+    K[0, 1] *= 1 + 1e-13
+    assert gram_matrix(Kernel("precomputed"), K, np.ones(14)).projector is None
+
+
+def test_pivoted_cholesky_reproduces_a_matrix_to_its_tolerance(X):
+    K = Kernel("rbf", gamma=0.05)(X)
+    factor = pivoted_cholesky(K, rtol=1e-4, max_rank=14)
+    rest = K - factor @ factor.T
+    assert factor.shape[1] < 14
+    assert np.diagonal(rest).max() <= 1e-4
+    assert np.linalg.eigvalsh(rest)[0] >= -1e-12
+
+
+def test_pivoted_cholesky_gives_up_past_its_largest_rank():
+    assert pivoted_cholesky(np.eye(6), rtol=1e-12, max_rank=5) is None
+    assert pivoted_cholesky(np.eye(6), rtol=1e-12, max_rank=6).shape == (6, 6)
+
+
+def test_pivoted_cholesky_of_zero_has_rank_zero():
+    assert pivoted_cholesky(np.zeros((4, 4)), rtol=1e-12, max_rank=2).shape == (4, 0)

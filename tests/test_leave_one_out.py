@@ -1,0 +1,221 @@
+"""The closed forms against refits."""
+
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.datasets import make_classification
+from sklearn.model_selection import GroupKFold, KFold, ShuffleSplit
+
+from optimargin import LinearODMClassifier, ODMClassifier
+from optimargin._core._gram_newton import GramNewton
+
+PARAMETERS = [(4.0, 4.0, 0.0), (64.0, 16.0, 0.2), (1024.0, 1.0, 0.5), (16.0, 0.0, 0.3)]
+ESTIMATORS = [ODMClassifier, LinearODMClassifier]
+
+
+@pytest.fixture
+def data():
+    X, y = make_classification(
+        n_samples=48, n_features=5, n_informative=3, flip_y=0.1, random_state=3
+    )
+    weight = np.random.default_rng(0).uniform(0.5, 2.0, size=48)
+    return X, y, weight
+
+
+def make(estimator, C1, C2, D, **parameters):
+    if estimator is ODMClassifier:
+        parameters.setdefault("gamma", 0.3)
+    return estimator(C1=C1, C2=C2, D=D, tol=1e-12, **parameters)
+
+
+def refitted_without(model, X, y, weight, rows):
+    """Decision values of `rows` for a model fitted to the other rows with unchanged weights."""
+    kept = np.setdiff1d(np.arange(len(y)), rows)
+    scale = weight[kept].sum() / weight.sum()
+    scaled = type(model)(**{**model.get_params(), "C1": model.C1 * scale, "C2": model.C2 * scale})
+    return scaled.fit(X[kept], y[kept], sample_weight=weight[kept]).decision_function(X[rows])
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize(("C1", "C2", "D"), PARAMETERS)
+def test_exact_leave_one_out_equals_refits(data, estimator, fit_intercept, C1, C2, D):
+    X, y, weight = data
+    model = make(estimator, C1, C2, D, fit_intercept=fit_intercept)
+    model.fit(X, y, sample_weight=weight)
+    exact = model.loo_decision_function(exact=True)
+    for i in range(len(y)):
+        expected = refitted_without(model, X, y, weight, [i])
+        np.testing.assert_allclose(exact[i], expected[0], atol=1e-8)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_closed_form_is_exact_when_every_sample_stays_active(data, estimator, fit_intercept):
+    X, y, weight = data
+    # C1 = C2 and D = 0 is weighted ridge regression: the active set holds every sample.
+    model = make(estimator, 8.0, 8.0, 0.0, fit_intercept=fit_intercept)
+    model.fit(X, y, sample_weight=weight)
+    np.testing.assert_allclose(
+        model.loo_decision_function(), model.loo_decision_function(exact=True), atol=1e-9
+    )
+    np.testing.assert_allclose(
+        model.kfold_decision_function(4),
+        model.kfold_decision_function(4, exact=True),
+        atol=1e-9,
+    )
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize(("C1", "C2", "D"), PARAMETERS)
+def test_exact_folds_equal_refits(data, estimator, fit_intercept, C1, C2, D):
+    X, y, weight = data
+    cv = KFold(4, shuffle=True, random_state=0)
+    model = make(estimator, C1, C2, D, fit_intercept=fit_intercept)
+    model.fit(X, y, sample_weight=weight)
+    exact = model.kfold_decision_function(cv, exact=True)
+    for _, test in cv.split(X):
+        expected = refitted_without(model, X, y, weight, test)
+        np.testing.assert_allclose(exact[test], expected, atol=1e-8)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.parametrize(("C1", "C2", "D"), PARAMETERS)
+def test_folds_of_one_sample_are_leave_one_out(data, estimator, C1, C2, D):
+    X, y, weight = data
+    model = make(estimator, C1, C2, D).fit(X, y, sample_weight=weight)
+    np.testing.assert_allclose(
+        model.kfold_decision_function(KFold(len(y))), model.loo_decision_function(), atol=1e-8
+    )
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize(("C1", "C2", "D"), PARAMETERS)
+def test_feature_space_and_sample_space_agree(data, fit_intercept, C1, C2, D):
+    X, y, weight = data
+    linear = make(LinearODMClassifier, C1, C2, D, fit_intercept=fit_intercept)
+    kernel = make(ODMClassifier, C1, C2, D, fit_intercept=fit_intercept, kernel="precomputed")
+    linear.fit(X, y, sample_weight=weight)
+    kernel.fit(X @ X.T, y, sample_weight=weight)
+    for method in ("loo_decision_function", "kfold_decision_function"):
+        np.testing.assert_allclose(getattr(linear, method)(), getattr(kernel, method)(), atol=1e-7)
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize(("C1", "C2", "D"), PARAMETERS)
+def test_compiled_and_numpy_closed_forms_agree(data, fit_intercept, C1, C2, D):
+    X, y, weight = data
+    model = make(ODMClassifier, C1, C2, D, fit_intercept=fit_intercept)
+    model.fit(X, y, sample_weight=weight)
+    K = model._kernel(X)
+    signs = np.where(y == 1, 1.0, -1.0)
+    solver = GramNewton(K, signs, weight / weight.sum(), fit_intercept)
+    solver.solve(C1, C2, D)
+    assert solver.objective == pytest.approx(model.objective_, rel=1e-12)
+    fold = np.arange(len(y), dtype=np.intc)[None] % 4
+    folds = np.empty((1, len(y)))
+    solver.leave_folds_out(fold, 4, folds)
+    cv = [(np.flatnonzero(fold[0] != k), np.flatnonzero(fold[0] == k)) for k in range(4)]
+    np.testing.assert_allclose(folds[0], model.kfold_decision_function(cv), atol=1e-8)
+    solver.solve(C1, C2, D)
+    single = np.empty(len(y))
+    solver.leave_one_out(single)
+    np.testing.assert_allclose(single, model.loo_decision_function(), atol=1e-8)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_multiclass_columns_are_the_binary_problems(estimator):
+    X, y = make_classification(
+        n_samples=60, n_features=5, n_informative=4, n_redundant=0, n_classes=3, random_state=0
+    )
+    model = make(estimator, 32.0, 8.0, 0.1).fit(X, y)
+    scores = model.loo_decision_function()
+    assert scores.shape == (60, 3)
+    for k in range(3):
+        binary = make(estimator, 32.0, 8.0, 0.1).fit(X, y == k)
+        np.testing.assert_allclose(scores[:, k], binary.loo_decision_function(), atol=1e-8)
+    assert model.loo_error_bound().shape == (3,)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_sparse_equals_dense(data, estimator):
+    X, y, weight = data
+    X = np.where(np.abs(X) < 0.5, 0.0, X)
+    dense = make(estimator, 64.0, 16.0, 0.2).fit(X, y, sample_weight=weight)
+    sparse = make(estimator, 64.0, 16.0, 0.2).fit(sp.csr_matrix(X), y, sample_weight=weight)
+    np.testing.assert_allclose(
+        sparse.loo_decision_function(), dense.loo_decision_function(), atol=1e-7
+    )
+
+
+def test_samples_of_zero_weight_get_the_value_of_the_model(data):
+    X, y, weight = data
+    weight[:5] = 0.0
+    model = make(ODMClassifier, 64.0, 16.0, 0.2).fit(X, y, sample_weight=weight)
+    np.testing.assert_allclose(
+        model.loo_decision_function()[:5], model.decision_function(X[:5]), atol=1e-10
+    )
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.parametrize(("C1", "C2", "D"), PARAMETERS)
+def test_valid_bounds_are_above_the_error_without_intercept(data, estimator, C1, C2, D):
+    X, y, _ = data
+    model = make(estimator, C1, C2, D, fit_intercept=False).fit(X, y)
+    error = np.mean((model.loo_decision_function(exact=True) > 0) != (y == 1))
+    count, valid = (model.loo_error_bound(kind=kind) for kind in ("count", "valid"))
+    assert error <= count <= valid <= 1
+    assert np.isfinite(model.loo_error_bound(kind="printed"))
+
+
+def test_bound_with_intercept_is_the_share_of_small_margins(data):
+    X, y, weight = data
+    model = make(ODMClassifier, 64.0, 16.0, 0.2).fit(X, y, sample_weight=weight)
+    margin = np.where(y == 1, 1, -1) * model.decision_function(X)
+    expected = weight[margin < 0.8].sum() / weight.sum()
+    assert model.loo_error_bound(kind="count") == pytest.approx(expected)
+
+
+def test_pickled_model_asks_for_its_training_data(data):
+    X, y, weight = data
+    model = make(ODMClassifier, 64.0, 16.0, 0.2).fit(X, y, sample_weight=weight)
+    loaded = pickle.loads(pickle.dumps(model))
+    with pytest.raises(ValueError, match="pass X, y"):
+        loaded.loo_decision_function()
+    with pytest.raises(ValueError, match="without y"):
+        loaded.loo_decision_function(X)
+    np.testing.assert_allclose(
+        loaded.loo_decision_function(X, y, weight), model.loo_decision_function()
+    )
+
+
+def test_any_partition_works_as_folds(data):
+    X, y, _ = data
+    model = make(ODMClassifier, 64.0, 16.0, 0.2).fit(X, y)
+    groups = np.arange(len(y)) // 4
+    scores = model.kfold_decision_function(GroupKFold(3), groups=groups, exact=True)
+    for _, test in GroupKFold(3).split(X, y, groups):
+        expected = refitted_without(model, X, y, np.ones(len(y)), test)
+        np.testing.assert_allclose(scores[test], expected, atol=1e-8)
+    with pytest.raises(ValueError, match="partition"):
+        model.kfold_decision_function(ShuffleSplit(2, test_size=0.7, random_state=0))
+    with pytest.raises(ValueError, match="partition"):
+        model.kfold_decision_function(ShuffleSplit(1, test_size=0.5, random_state=0))
+
+
+def test_bound_kind_is_checked(data):
+    X, y, _ = data
+    with pytest.raises(ValueError, match="kind"):
+        ODMClassifier().fit(X, y).loo_error_bound(kind="tight")
+
+
+def test_a_fold_with_every_active_sample_leaves_the_intercept():
+    # Two samples can be fitted exactly within the band, so that S may become very small.
+    X = np.array([[-1.0], [1.0], [-1.1], [1.1]])
+    y = np.array([0, 1, 0, 1])
+    model = ODMClassifier(C1=1024.0, C2=1024.0, D=0.9, kernel="linear").fit(X, y)
+    assert np.isfinite(model.loo_decision_function()).all()
+    assert np.isfinite(model.kfold_decision_function(2)).all()
