@@ -6,7 +6,7 @@
 Candidates are chosen on one half of the data sets and looked at on the other, both ways round.
 Sets of the same origin stay together. Five random halvings a set, each half once the training
 half; features scaled to [0, 1] and standardised, as users do either. An intercept throughout.
-Writes results/defaults.json and results/defaults.md beside this file.
+Writes defaults.json, .md and .rst (for the documentation) to results/ beside this file.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 from data import regular_names
-from defaults_report import render
+from defaults_report import markdown, restructured
 from defaults_search import C1, KERNELS, RATIO, SCALINGS, SEEDS, D, prepared, search
 from joblib import Parallel, delayed
 from scipy.stats import rankdata, wilcoxon
@@ -170,9 +170,9 @@ def main():
     results["comparison"] = summarise_comparison(compare(names, args.jobs), names)
     RESULTS.mkdir(exist_ok=True)
     path.write_text(json.dumps(results, indent=1) + "\n")
-    text = render(results)
-    (RESULTS / "defaults.md").write_text(text)
-    print(text)
+    (RESULTS / "defaults.md").write_text(markdown(results))
+    (RESULTS / "defaults.rst").write_text(restructured(results))
+    print(markdown(results))
 
 
 if __name__ == "__main__":

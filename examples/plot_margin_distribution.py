@@ -34,7 +34,7 @@ figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.8), layout="constraine
 for model in models:
     MarginDistributionDisplay.from_estimator(model, X_test, y_test, kind="geometric", ax=left)
     MarginDistributionDisplay.from_estimator(
-        model, X_test, y_test, style="histogram", bins=np.linspace(-1, 3, 41), ax=right
+        model, X_test, y_test, style="histogram", bins=np.linspace(-1, 3, 25), ax=right
     )
 left.set_title("Distance to the boundary, cumulative")
 right.set_title("Decision values")

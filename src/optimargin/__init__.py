@@ -4,7 +4,8 @@ from importlib.metadata import version
 
 from optimargin._linear_odm import LinearODMClassifier
 from optimargin._odm import ODMClassifier
+from optimargin._path import ODMPath, odm_path
 
 __version__ = version("optimargin")
 
-__all__ = ["LinearODMClassifier", "ODMClassifier"]
+__all__ = ["LinearODMClassifier", "ODMClassifier", "ODMPath", "odm_path"]

@@ -16,18 +16,7 @@ from optimargin.problems import KernelDesign, PanelDesign
 _FLOAT32_TOL = 1e-8
 _DIRECT_UP_TO = 700
 
-KERNEL_CONSTRAINTS = {
-    "kernel": [StrOptions({"linear", "rbf", "poly", "sigmoid", "precomputed"}), callable],
-    "gamma": [
-        StrOptions({"scale", "auto", "mean_distance"}),
-        Interval(Real, 0, None, closed="neither"),
-    ],
-    "degree": [Interval(Real, 0, None, closed="left")],
-    "coef0": [Interval(Real, None, None, closed="neither")],
-}
-
-
-class ODMClassifier(ODMMixin, BaseMarginClassifier):
+class ODMClassifier(ODMMixin, KernelClassifier):
     """Kernel optimal margin distribution machine."""
 
     _parameter_constraints: dict = {
@@ -71,36 +60,11 @@ class ODMClassifier(ODMMixin, BaseMarginClassifier):
         self.class_weight = class_weight
         self.random_state = random_state
 
-    def _make_design(self, X, weight):
-        self._projector = None
-        if self.kernel == "linear":
-            self._kernel = Kernel("linear")
-            return linear_design(X, weight, self.fit_intercept)
-        if self.kernel == "precomputed" or callable(self.kernel):
-            self._kernel = Kernel(self.kernel)
-        else:
-            check_scale(X)
-            self.gamma_ = resolve_gamma(self.gamma, X, weight)
-            self._kernel = Kernel(self.kernel, self.gamma_, self.degree, self.coef0)
-        solver = self._choose_solver(X)
-        if solver != "newton" and self._kernel.is_positive_semidefinite:
-            return self._large_design(X, solver)
-        gram = gram_matrix(self._kernel, X, weight)
-        if gram.projector is not None:
-            name = self.kernel if isinstance(self.kernel, str) else "given"
-            warnings.warn(
-                f"The {name} kernel matrix is not positive semi-definite "
-                f"({gram.negative_share:.1%} of its spectrum is negative). The model was "
-                "fitted with the positive part of the spectrum, which is the nearest problem "
-                "that has a unique solution. Other kernel parameters may avoid this.",
-                UserWarning,
-                stacklevel=3,
-            )
-            self._projector = gram.projector
-        return KernelDesign(gram.K)
-
-    def _large_design(self, X, solver):
+    def _large_design(self, X):
         """Return a design that stays within `cache_size`."""
+        solver = self._choose_solver(X)
+        if solver == "newton" or not self._kernel.is_positive_semidefinite:
+            return None
         n_samples = X.shape[0]
         if solver == "newton_cg":
             # Iterates are float64; rounding kernel values to float32 is well below any tol
@@ -111,63 +75,9 @@ class ODMClassifier(ODMMixin, BaseMarginClassifier):
             return KernelDesign(self._kernel(X))
         return PanelDesign(self._kernel, X, dtype=X.dtype, max_bytes=self.cache_size * 1e6)
 
-    def _store(self, training, solutions):
-        X, design = training.X, training.design
-        dual_coef = np.empty((len(solutions), X.shape[0]))
-        intercept = np.empty(len(solutions))
-        for k, (solution, problem) in enumerate(zip(solutions, training.problems, strict=True)):
-            intercept[k] = solution.intercept
-            in_features = design.space == "feature"
-            dual_coef[k] = problem.y * solution.dual if in_features else solution.coef
-            if self.kernel == "linear":
-                intercept[k] += design.features(solution.coef)[1]
-        if self._projector is not None:
-            dual_coef = dual_coef @ self._projector.T
-        del self._projector
-        support = np.flatnonzero(dual_coef.any(axis=0))
-        self.support_ = training.rows[support]
-        self.support_vectors_ = (
-            np.empty((0, 0), dtype=X.dtype) if self.kernel == "precomputed" else X[support]
-        )
-        self.dual_coef_ = dual_coef[:, support].astype(X.dtype, copy=False)
-        self.intercept_ = intercept.astype(X.dtype, copy=False)
-
-    @property
-    def coef_(self):
-        """Coefficients of the features, of shape (1 or n_classes, n_features)."""
-        if self.kernel != "linear":
-            raise AttributeError("coef_ is only available with kernel='linear'.")
-        return safe_sparse_dot(self.dual_coef_, self.support_vectors_)
-
-    def _scores(self, X):
-        if self.kernel == "linear":
-            return safe_sparse_dot(X, self.coef_.T, dense_output=True) + self.intercept_
-        if self.kernel == "precomputed":
-            return X[:, self.support_] @ self.dual_coef_.T + self.intercept_
-        scores = np.empty((X.shape[0], self.intercept_.size), dtype=X.dtype)
-        for rows, K in kernel_blocks(self._kernel, X, self.support_vectors_):
-            scores[rows] = K @ self.dual_coef_.T
-        scores += self.intercept_
-        return scores
-
     def _choose_solver(self, X):
         if self.solver != "auto":
             return self.solver
         if self.kernel == "linear":
             return super()._choose_solver(X)
         return "newton" if X.shape[0] <= _DIRECT_UP_TO else "newton_cg"
-
-    def _take(self, X, rows):
-        return X[np.ix_(rows, rows)] if self.kernel == "precomputed" else X[rows]
-
-    def _input_checks(self):
-        checks = super()._input_checks()
-        if self.kernel == "precomputed":
-            checks["accept_sparse"] = False
-        return checks
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = self.kernel == "precomputed"
-        tags.input_tags.sparse = self.kernel != "precomputed"
-        return tags

@@ -9,10 +9,10 @@ from scipy.linalg import LinAlgError, cholesky, eigh
 from scipy.sparse import issparse
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
 
-from optimargin._core._kernels import rbf_in_place
+from optimargin._core._kernels import rbf_in_place, weighted_distances
 from optimargin._threads import n_threads_for
 
-_BLOCK_ELEMENTS = 1 << 23  # 64 MB of float64 for a block of kernel rows
+_BLOCK_ELEMENTS = 1 << 20  # 8 MB of float64 for a block of kernel rows
 
 
 @dataclass(frozen=True)
@@ -203,10 +203,15 @@ class RowCache:
 
 def kernel_blocks(kernel, X, Y):
     """Yield ``(rows, kernel(X[rows], Y))`` in blocks of bounded size."""
-    n_block = max(_BLOCK_ELEMENTS // max(Y.shape[0], 1), 1)
-    for first in range(0, X.shape[0], n_block):
-        rows = slice(first, min(first + n_block, X.shape[0]))
+    for rows in _row_blocks(X.shape[0], Y.shape[0]):
         yield rows, kernel(X[rows], Y)
+
+
+def _row_blocks(n_rows, n_columns):
+    """Yield slices of the rows, each of bounded size times `n_columns`."""
+    n_block = max(_BLOCK_ELEMENTS // max(n_columns, 1), 1)
+    for first in range(0, n_rows, n_block):
+        yield slice(first, min(first + n_block, n_rows))
 
 
 def mean_distance(X, sample_weight):
@@ -215,10 +220,24 @@ def mean_distance(X, sample_weight):
     Repeating a sample and doubling its weight give the same number, which is why the zero
     distances of samples to themselves are counted.
     """
+    X = X if issparse(X) else X - X.mean(axis=0)
+    norms = row_norms(X, squared=True)
     total = 0.0
-    for rows, distances in kernel_blocks(squared_distances, X, X):
-        np.sqrt(distances, out=distances)
-        total += sample_weight[rows] @ (distances @ sample_weight)
+    for rows in _row_blocks(X.shape[0], X.shape[0]):
+        # Distances are symmetric: each block meets only the samples up to its own end, and
+        # counts the earlier ones twice.
+        weight = np.full(rows.stop, 2.0)
+        weight[rows] = 1.0
+        weight *= sample_weight[: rows.stop]
+        products = safe_sparse_dot(X[rows], X[: rows.stop].T, dense_output=True)
+        total += weighted_distances(
+            np.ascontiguousarray(products),
+            norms[rows],
+            norms[: rows.stop],
+            sample_weight[rows],
+            weight,
+            n_threads_for(products.size),
+        )
     return total / sample_weight.sum() ** 2
 
 

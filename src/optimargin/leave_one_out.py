@@ -21,7 +21,7 @@ for the bound, of which only a corrected form is valid (see `error_bound`).
 """
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigh, lstsq
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, cholesky, eigh, lstsq
 from scipy.linalg.lapack import dtrtri
 from scipy.sparse import issparse
 
@@ -231,9 +231,7 @@ class _FeatureSystem(_System):
     def leave_one_out(self):
         decision = self.decision.copy()
         matrix = self._full[0]
-        values, vectors = eigh(matrix, check_finite=False)
-        values = np.maximum(values, matrix.shape[0] * np.finfo(float).eps * values[-1])
-        whitened = vectors / np.sqrt(values)
+        whitened = _inverse_root(matrix)
         n_block = max(_BLOCK_ELEMENTS // matrix.shape[0], 1)
         for first in range(0, self.active.size, n_block):
             part = slice(first, first + n_block)
@@ -300,3 +298,13 @@ def _solve(A, b):
         return cho_solve(cho_factor(A, lower=True, check_finite=False), b, check_finite=False)
     except LinAlgError:
         return lstsq(A, b, check_finite=False)[0]
+
+
+def _inverse_root(A):
+    """Return R with ``R @ R.T`` the inverse of A, its small eigenvalues raised if need be."""
+    try:
+        factor = cholesky(A, lower=True, check_finite=False)
+        return dtrtri(factor, lower=True)[0].T
+    except LinAlgError:
+        values, vectors = eigh(A, check_finite=False)
+        return vectors / np.sqrt(np.maximum(values, A.shape[0] * np.finfo(float).eps * values[-1]))

@@ -127,13 +127,14 @@ cdef class GramNewton:
                 quadratic += step * (self._new_decision[i] - self._decision[i])
             length = self._line_search(slope, quadratic, new_intercept - self.intercept)
             if length == 0.0:
-                # The point was the minimum already; the ridge solution equals it up to rounding.
+                # The objective is at its minimum up to rounding. Its square root, the distance
+                # to the solution, may not be: the ridge solution is closer, if it is one.
+                if self._same_sides(new_intercept):
+                    self._accept(new_intercept)
                 self.n_iter = iteration
                 return 0
             if length == 1.0:
-                memcpy(&self._theta[0], &self._new_theta[0], self.n * sizeof(double))
-                memcpy(&self._decision[0], &self._new_decision[0], self.n * sizeof(double))
-                self.intercept = new_intercept
+                self._accept(new_intercept)
             else:
                 for i in range(self.n):
                     self._theta[i] += length * (self._new_theta[i] - self._theta[i])
@@ -146,18 +147,32 @@ cdef class GramNewton:
                 return 0
         return 0
 
+    cdef void _accept(self, double new_intercept) noexcept nogil:
+        memcpy(&self._theta[0], &self._new_theta[0], self.n * sizeof(double))
+        memcpy(&self._decision[0], &self._new_decision[0], self.n * sizeof(double))
+        self.intercept = new_intercept
+
+    cdef bint _same_sides(self, double new_intercept) noexcept nogil:
+        cdef int i
+        for i in range(self.n):
+            if self._side_of(i, self._new_decision[i] + new_intercept) != self._side[i]:
+                return False
+        return True
+
+    cdef inline int _side_of(self, int i, double value) noexcept nogil:
+        cdef double margin = self._y[i] * value
+        if self._weight[i] > 0.0:
+            if margin < 1.0 - self.D:
+                return -1
+            if margin > 1.0 + self.D and self.C2 > 0.0:
+                return 1
+        return 0
+
     cdef bint _classify(self, const double* decision, double intercept) noexcept nogil:
         """Note on which side of the band each sample lies; return whether nothing changed."""
         cdef int i, side, changes = 0
-        cdef double margin
         for i in range(self.n):
-            margin = self._y[i] * (decision[i] + intercept)
-            side = 0
-            if self._weight[i] > 0.0:
-                if margin < 1.0 - self.D:
-                    side = -1
-                elif margin > 1.0 + self.D and self.C2 > 0.0:
-                    side = 1
+            side = self._side_of(i, decision[i] + intercept)
             changes += side != self._side[i]
             self._side[i] = side
         return changes == 0

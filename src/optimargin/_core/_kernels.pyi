@@ -8,3 +8,11 @@ def rbf_in_place(
     gamma: float,
     n_threads: int,
 ) -> None: ...
+def weighted_distances(
+    K: NDArray[np.floating],
+    row_norms: NDArray[np.floating],
+    column_norms: NDArray[np.floating],
+    row_weight: NDArray[np.float64],
+    column_weight: NDArray[np.float64],
+    n_threads: int,
+) -> float: ...

@@ -1,11 +1,14 @@
 """Grids of parameters: what they hold, how they are run through and how a point is chosen."""
 
 import math
+from contextlib import nullcontext
 from itertools import product
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 from threadpoolctl import threadpool_limits
+
+_SMALL = 1000  # samples up to which BLAS threads do not pay
 
 PAPER = {
     "C1": 2.0 ** np.arange(11),
@@ -78,6 +81,16 @@ def _there_and_back(length, forth):
     return range(length) if forth else range(length - 1, -1, -1)
 
 
+def single_threaded(training, n_jobs=1):
+    """Return a context in which BLAS uses one thread, where more would do harm.
+
+    They do beside other workers, and on small matrices, where waiting for each other costs
+    more than it saves, most of all on a busy machine.
+    """
+    small = training.X.shape[0] <= _SMALL
+    return threadpool_limits(1) if n_jobs > 1 or small else nullcontext()
+
+
 def describe(point):
     """Return a grid point in words."""
     return ", ".join(f"{name}={value:g}" for name, value in point.items())
@@ -113,9 +126,5 @@ def run_grid(training, grid, splits, visit, n_jobs=None):
             visit(s, grid.index(i, j, k, g), learner)
 
     tasks = list(product(range(len(parts)), range(len(gammas)), chunks))
-    if n_jobs == 1:
-        for task in tasks:
-            run(*task)
-        return
-    with threadpool_limits(1):
+    with single_threaded(training, n_jobs):
         Parallel(n_jobs=n_jobs, require="sharedmem")(delayed(run)(*task) for task in tasks)

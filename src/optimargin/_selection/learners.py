@@ -16,6 +16,7 @@ where the learner can change it, by the logarithm of the kernel's width.
 """
 
 from dataclasses import dataclass
+from itertools import zip_longest
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, lstsq
@@ -24,7 +25,7 @@ from sklearn.utils.extmath import safe_sparse_dot
 from optimargin._core._gram_newton import GramNewton
 from optimargin.leave_one_out import make_system
 from optimargin.problems import FeatureDesign, LinearGramDesign, MarginProblem, ODMLoss
-from optimargin.solvers import SOLVERS
+from optimargin.solvers import SOLVERS, Solution
 
 
 @dataclass(frozen=True)
@@ -221,12 +222,12 @@ class LinearLearner:
 
     def __init__(self, X, signs, weight, fit_intercept, center, X_test=None):
         self.design = FeatureDesign(X, center)
-        self.test_design = None if X_test is None else FeatureDesign(X_test, center)
+        self.test_design = FeatureDesign(X[:0] if X_test is None else X_test, center)
         self.signs = signs
         self.weight = weight
         self.fit_intercept = fit_intercept
         self._solver = SOLVERS["newton"](tol=1e-12, max_iter=1000)
-        self.solutions = [None] * len(signs)
+        self.solutions: list[Solution] = []
 
     def fit(self, C1, C2, D):
         self._problems = [
@@ -235,9 +236,11 @@ class LinearLearner:
             )
             for y in self.signs
         ]
-        for k, (problem, last) in enumerate(zip(self._problems, self.solutions, strict=True)):
-            start = (None, 0.0) if last is None else (last.coef, last.intercept)
-            self.solutions[k] = self._solver.solve(problem, *start)
+        starts = [(last.coef, last.intercept) for last in self.solutions]
+        self.solutions = [
+            self._solver.solve(problem, *start)
+            for problem, start in zip_longest(self._problems, starts, fillvalue=(None, 0.0))
+        ]
 
     @property
     def coef(self):
@@ -286,7 +289,8 @@ class LinearLearner:
         gradient = np.zeros(4)
         every = np.arange(slope.shape[0])
         for k, system in enumerate(self._systems()):
-            model = _FeatureModel(system, *system.full_equations, every[:0])
+            matrix, right = system.full_equations
+            model = _FeatureModel(system, matrix, right, every[:0])
             gradient[:3] += model.gradient(self.test_design, every, slope[:, k])
         return gradient
 

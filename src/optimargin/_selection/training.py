@@ -38,6 +38,8 @@ class TrainingSet:
         self.classes, self.encoded = np.unique(y, return_inverse=True)
         self.weight = self._weights(np.arange(X.shape[0]), sample_weight)
         self.sample_weight = sample_weight
+        ones = np.ones(X.shape[0])
+        self.scoring_weight = ones if sample_weight is None else np.asarray(sample_weight)
         self.kernel = getattr(estimator, "kernel", "linear")
         self.n_problems = 1 if self.classes.size == 2 else self.classes.size
 
@@ -64,6 +66,7 @@ class TrainingSet:
 
     @property
     def has_gamma(self):
+        """Whether the kernel has a parameter gamma."""
         return self.kernel in ("rbf", "poly", "sigmoid")
 
     @cached_property

@@ -1,0 +1,93 @@
+"""Fits in several threads and processes at once."""
+
+import subprocess
+import sys
+import textwrap
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_limits
+
+from optimargin import LinearODMClassifier, ODMClassifier
+from optimargin._threads import n_threads_for
+from tests.cases import ESTIMATOR_SOLVERS, two_classes
+
+
+@pytest.mark.parametrize(("estimator", "solver"), ESTIMATOR_SOLVERS)
+def test_forty_concurrent_fits_equal_the_serial_fit(estimator, solver):
+    n_samples = 12_000 if estimator is LinearODMClassifier else 300
+    X, y = two_classes(n_samples, 10)
+    model = estimator(4.0, 1.0, solver=solver, random_state=0)
+
+    def scores(_):
+        return estimator(**model.get_params()).fit(X, y).decision_function(X[:200])
+
+    serial = scores(None)
+    with ThreadPoolExecutor(8) as pool:
+        concurrent = list(pool.map(scores, range(40)))
+    for other in concurrent:
+        np.testing.assert_allclose(other, serial, rtol=0, atol=1e-12 * np.abs(serial).max())
+
+
+def test_the_number_of_threads_does_not_change_the_solution():
+    X, y = two_classes(20_000, 10)
+    objectives = []
+    for n_threads in (1, 2, 4):
+        with threadpool_limits(n_threads):
+            objectives.append(LinearODMClassifier().fit(X, y).objective_)
+    np.testing.assert_allclose(objectives, objectives[0], rtol=1e-12)
+
+
+def test_small_loops_get_one_thread_and_large_ones_what_is_allowed():
+    assert n_threads_for(1000) == 1
+    with threadpool_limits(1, user_api="openmp"):
+        assert n_threads_for(10**8) == 1
+
+
+FORK = """
+    import multiprocessing
+    import numpy as np
+    from optimargin import LinearODMClassifier, ODMClassifier
+
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(12_000, 20))
+    y = X[:, 0] + rng.normal(size=12_000) > 0
+    MODELS = [(LinearODMClassifier(), 12_000), (ODMClassifier(), 400)]
+
+    def objectives():
+        return [model.fit(X[:n], y[:n]).objective_ for model, n in MODELS]
+
+    def child(pipe):
+        pipe.send(objectives())
+
+    before = objectives()
+    fork = multiprocessing.get_context("fork")
+    parent_end, child_end = fork.Pipe()
+    process = fork.Process(target=child, args=(child_end,), daemon=True)
+    process.start()
+    assert parent_end.poll(60), "the fit in the forked process hangs"
+    np.testing.assert_allclose(parent_end.recv(), before, rtol=1e-12)
+    process.join()
+    np.testing.assert_allclose(objectives(), before, rtol=1e-12)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux forks by default")
+def test_a_fit_in_a_forked_process_ends_as_in_its_parent():
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(FORK)],
+        capture_output=True,
+        text=True,
+        timeout=150,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_an_estimator_is_not_changed_by_fits_of_another():
+    X, y = two_classes()
+    first = ODMClassifier().fit(X, y)
+    scores = first.decision_function(X)
+    ODMClassifier(kernel="poly", C1=1.0).fit(X + 1, -y)
+    np.testing.assert_array_equal(first.decision_function(X), scores)
