@@ -1,14 +1,23 @@
 """What the tests are written over. A new loss, estimator, kernel or solver is one row here."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from sklearn.metrics.pairwise import euclidean_distances, rbf_kernel
+from scipy.spatial.distance import cdist
+from sklearn.metrics.pairwise import rbf_kernel
 
 from optimargin import LinearODMClassifier, ODMClassifier
-from optimargin.problems import FeatureDesign, KernelDesign, LinearGramDesign, ODMLoss
+from optimargin.kernels import Kernel
+from optimargin.problems import (
+    FeatureDesign,
+    KernelDesign,
+    LinearGramDesign,
+    ODMLoss,
+    PanelDesign,
+)
 
 LOSSES = [
     ODMLoss(C1=1.0, C2=1.0, D=0.0),
@@ -47,7 +56,8 @@ class CauchyKernel:
     gamma: float = 0.5
 
     def __call__(self, X, Y):
-        return 1.0 / (1.0 + self.gamma * euclidean_distances(X, Y, squared=True))
+        X, Y = (A.toarray() if sp.issparse(A) else A for A in (X, Y))
+        return 1.0 / (1.0 + self.gamma * cdist(X, Y, "sqeuclidean"))
 
 
 MODELS = {
@@ -93,7 +103,7 @@ def untidy_csr(X):
     data.insert(0, data[0])
     indices.insert(0, indices[0])
     indptr[1:] += 1
-    for first, last in zip(indptr[:-1], indptr[1:], strict=True):
+    for first, last in pairwise(indptr):
         data[first:last] = data[first:last][::-1]
         indices[first:last] = indices[first:last][::-1]
     untidy = sp.csr_array((data, indices, indptr), shape=X.shape, dtype=X.dtype)
@@ -122,6 +132,8 @@ FEATURE_DESIGNS = {
 }
 SAMPLE_DESIGNS = {
     "gram": lambda X: (KernelDesign(_gram(X)), X),
+    "panels": lambda X: (_panels(X, kept=1.0), X),
+    "panels-half-kept": lambda X: (_panels(X, kept=0.3), X),
     "linear-gram": lambda X: (LinearGramDesign(X), X),
     "linear-gram-centred": lambda X: (LinearGramDesign(X, _mean(X)), X - _mean(X)),
     "linear-gram-csr": lambda X: (LinearGramDesign(sp.csr_array(X)), X),
@@ -135,6 +147,10 @@ def _mean(X):
 
 def _gram(X):
     return np.ascontiguousarray(X @ X.T)
+
+
+def _panels(X, *, kept):
+    return PanelDesign(Kernel("linear"), X, dtype=X.dtype, max_bytes=kept * len(X) ** 2 * 8)
 
 
 def make_design(name, X):

@@ -6,6 +6,8 @@ Nothing here uses optimargin: the problem goes to a conic solver as
     s.t. 1 - D - xi_i <= y_i (phi_i' w + b) <= 1 + D + eps_i,    xi, eps >= 0.
 """
 
+import warnings
+
 import cvxpy as cp
 import numpy as np
 
@@ -42,15 +44,33 @@ def solve(features, y, weight, C1, C2, D, *, fit_intercept):
     if not fit_intercept:
         constraints.append(b == 0)
     problem = cp.Problem(cp.Minimize(price), constraints)
+    best = None
     for tol in (1e-12, 1e-10, 1e-8):
+        status = _attempt(problem, tol)
+        if w.value is None:
+            continue
+        solution = np.asarray(w.value), float(b.value) if fit_intercept else 0.0
+        value = objective(
+            solution[0] @ solution[0], features @ solution[0] + solution[1], y, weight, C1, C2, D
+        )
+        if best is None or value < best[0]:
+            best = value, solution
+        if status == cp.OPTIMAL:
+            break
+    if best is None:
+        raise RuntimeError("the conic solver found no solution")
+    return best[1]
+
+
+def _attempt(problem, tol):
+    """Solve to a tolerance that may be out of reach and return the status."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Solution may be inaccurate")
         try:
             problem.solve(cp.CLARABEL, tol_gap_abs=tol, tol_gap_rel=tol, tol_feas=tol)
-            break
         except cp.SolverError:
-            continue
-    else:
-        raise RuntimeError("the conic solver found no solution")
-    return np.asarray(w.value), float(b.value) if fit_intercept else 0.0
+            return "failed"
+    return problem.status
 
 
 def features_of_kernel(K):

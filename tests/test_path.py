@@ -109,20 +109,20 @@ def test_widths_are_multiples_of_the_mean_distance():
 
 def test_paper_grid_has_3630_points():
     gammas = 1 / PAPER["width"] ** 2
-    assert len(Grid(PAPER["C1"], PAPER["C2"], PAPER["D"], gammas)) == 3630
+    assert len(Grid({name: PAPER[name] for name in ("C1", "C2", "D")}, gammas)) == 3630
 
 
 def test_walk_visits_every_point_once_and_moves_one_parameter_at_a_time():
-    grid = Grid([1, 2, 4], [1, 2], [0.0, 0.1, 0.2], None)
+    grid = Grid({"C1": [1, 2, 4], "C2": [1, 2], "D": [0.0, 0.1, 0.2]}, None)
     visited = list(grid.walk(range(3)))
     assert len(set(visited)) == len(grid) == len(visited)
     steps = np.abs(np.diff(visited, axis=0)).sum(axis=1)
     assert (steps == 1).all()
-    assert {grid.index(*place, 0) for place in visited} == set(range(len(grid)))
+    assert {grid.index(place, 0) for place in visited} == set(range(len(grid)))
 
 
 def test_ties_go_to_the_smoothest_model():
-    grid = Grid([4.0, 1.0], [2.0, 1.0], [0.0, 0.5], [1.0, 0.1])
+    grid = Grid({"C1": [4.0, 1.0], "C2": [2.0, 1.0], "D": [0.0, 0.5]}, [1.0, 0.1])
     best = grid.points[grid.smoothest_best(np.ones(len(grid)))]
     assert best == {"C1": 1.0, "C2": 1.0, "D": 0.5, "gamma": 0.1}
     scores = np.full(len(grid), np.nan)

@@ -22,9 +22,7 @@ def check(problem):
         fitted = problem.model().fit(training, y, sample_weight=weight)
     features, norm = features_and_norm(fitted, X, training)
     ours = oracle.objective(norm, fitted.decision_function(training), y, weight, *problem.prices)
-    w, b = oracle.solve(
-        features, y, weight, *problem.prices, fit_intercept=problem.fit_intercept
-    )
+    w, b = oracle.solve(features, y, weight, *problem.prices, fit_intercept=problem.fit_intercept)
     theirs = oracle.objective(w @ w, features @ w + b, y, weight, *problem.prices)
 
     assert fitted.dual_gap_ <= fitted.tol
@@ -45,7 +43,7 @@ def assert_gap_is_honest(fitted, theirs):
     A relative gap below one is relative to the objective itself, or to 1e-3 if that is larger.
     """
     possible = fitted.dual_gap_ * max(fitted.objective_, 1e-3)
-    rounding = 1e-12 * max(fitted.objective_, 1.0)
+    rounding = 1e-10 * max(fitted.objective_, 1e-3)
     assert fitted.objective_ - theirs <= possible + rounding
 
 
@@ -73,9 +71,7 @@ def test_an_indefinite_kernel_is_solved_for_its_positive_part(problem):
     root = np.sqrt(weight / weight.mean())
     K = root[:, None] * fitted._kernel(X) * root
     features = oracle.features_of_kernel(K) / root[:, None]
-    w, b = oracle.solve(
-        features, y, weight, *problem.prices, fit_intercept=problem.fit_intercept
-    )
+    w, b = oracle.solve(features, y, weight, *problem.prices, fit_intercept=problem.fit_intercept)
     theirs = oracle.objective(w @ w, features @ w + b, y, weight, *problem.prices)
     assert fitted.dual_gap_ <= fitted.tol
     assert fitted.objective_ <= theirs * (1 + 1e-7) + 1e-11

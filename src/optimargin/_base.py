@@ -55,9 +55,9 @@ class BaseMarginClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         "random_state": ["random_state"],
     }
 
-    @abstractmethod
     def _make_loss(self):
         """Return the loss that this estimator's parameters describe."""
+        raise NotImplementedError
 
     @abstractmethod
     def _make_design(self, X, weight):
@@ -70,6 +70,16 @@ class BaseMarginClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
     @abstractmethod
     def _scores(self, X):
         """Return decision values of shape (n_samples, 1 or n_classes)."""
+
+    def _make_problem(self, design, y, weight):
+        """Return what is minimised for labels `y` of -1 and +1 and weights that sum to one."""
+        return MarginProblem(
+            self._make_loss(), design, y, weight, fit_intercept=self.fit_intercept
+        )
+
+    def _make_solver(self):
+        """Return the solver that `solver_` names."""
+        return SOLVERS[self.solver_](tol=self.tol, max_iter=self.max_iter)
 
     def _start(self, problem, k):
         """Return the starting point (coef, intercept) of problem `k`."""
@@ -105,7 +115,7 @@ class BaseMarginClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
             )
         training = self._training_problems(X, y, sample_weight)
         self.solver_ = self._choose_solver(training.X)
-        solver = SOLVERS[self.solver_](tol=self.tol, max_iter=self.max_iter)
+        solver = self._make_solver()
         solutions = [
             solver.solve(problem, *self._start(problem, k))
             for k, problem in enumerate(training.problems)
@@ -125,13 +135,7 @@ class BaseMarginClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         design = self._make_design(X, weight)
         positives = [1] if self.classes_.size == 2 else range(self.classes_.size)
         problems = [
-            MarginProblem(
-                self._make_loss(),
-                design,
-                np.where(encoded == k, 1.0, -1.0),
-                weight / weight.sum(),
-                fit_intercept=self.fit_intercept,
-            )
+            self._make_problem(design, np.where(encoded == k, 1.0, -1.0), weight / weight.sum())
             for k in positives
         ]
         return TrainingProblems(X, rows, design, problems)

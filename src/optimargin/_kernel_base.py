@@ -12,34 +12,36 @@ from optimargin._linear_odm import linear_design
 from optimargin.kernels import Kernel, gram_matrix, kernel_blocks, resolve_gamma
 from optimargin.problems import KernelDesign
 
-KERNEL_CONSTRAINTS = {
-    "kernel": [StrOptions({"linear", "rbf", "poly", "sigmoid", "precomputed"}), callable],
-    "gamma": [
-        StrOptions({"scale", "auto", "mean_distance"}),
-        Interval(Real, 0, None, closed="neither"),
-    ],
-    "degree": [Interval(Real, 0, None, closed="left")],
-    "coef0": [Interval(Real, None, None, closed="neither")],
-}
-
 
 class KernelClassifier(BaseMarginClassifier):
     """Turn data into a kernel design, and solutions into support vectors and scores."""
+
+    _parameter_constraints: dict = {
+        **BaseMarginClassifier._parameter_constraints,
+        "kernel": [StrOptions({"linear", "rbf", "poly", "sigmoid", "precomputed"}), callable],
+        "gamma": [
+            StrOptions({"scale", "auto", "mean_distance"}),
+            Interval(Real, 0, None, closed="neither"),
+        ],
+        "degree": [Interval(Real, 0, None, closed="left")],
+        "coef0": [Interval(Real, None, None, closed="neither")],
+    }
 
     def _make_design(self, X, weight):
         self._projector = None
         if self.kernel == "linear":
             self._kernel = Kernel("linear")
-            return linear_design(X, weight, self.fit_intercept)
+            return linear_design(X, weight, self.fit_intercept, self._choose_solver(X))
         if self.kernel == "precomputed" or callable(self.kernel):
             self._kernel = Kernel(self.kernel)
         else:
             check_scale(X)
             self.gamma_ = resolve_gamma(self.gamma, X, weight)
             self._kernel = Kernel(self.kernel, self.gamma_, self.degree, self.coef0)
-        design = self._large_design(X)
-        if design is not None:
-            return design
+        return self._kernel_design(X, weight)
+
+    def _kernel_design(self, X, weight):
+        """Return the design of the whole Gram matrix."""
         gram = gram_matrix(self._kernel, X, weight)
         if gram.projector is not None:
             name = self.kernel if isinstance(self.kernel, str) else "given"
@@ -49,14 +51,10 @@ class KernelClassifier(BaseMarginClassifier):
                 "fitted with the positive part of the spectrum, which is the nearest problem "
                 "that has a unique solution. Other kernel parameters may avoid this.",
                 UserWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
             self._projector = gram.projector
         return KernelDesign(gram.K)
-
-    def _large_design(self, X):
-        """Return a design that avoids the whole Gram matrix, or None to compute it."""
-        return None
 
     def _store(self, training, solutions):
         X, design = training.X, training.design

@@ -11,14 +11,15 @@ from optimargin.problems import FeatureDesign, LinearGramDesign
 from optimargin.solvers import SOLVERS
 
 
-def linear_design(X, weight, fit_intercept):
-    """Return the smaller of the feature-space and sample-space designs of linear data."""
+def linear_design(X, weight, fit_intercept, solver):
+    """Return the design of linear data: in sample space where `solver` factorises and n < d."""
     check_scale(X)
     center = None
     if fit_intercept and not issparse(X):
         center = np.average(X, axis=0, weights=weight).astype(np.float64)
     n_samples, n_features = X.shape
-    return (FeatureDesign if n_features <= n_samples else LinearGramDesign)(X, center)
+    in_samples = solver == "newton" and n_samples < n_features
+    return (LinearGramDesign if in_samples else FeatureDesign)(X, center)
 
 
 class LinearODMClassifier(ODMMixin, BaseMarginClassifier):
@@ -57,7 +58,7 @@ class LinearODMClassifier(ODMMixin, BaseMarginClassifier):
         self.random_state = random_state
 
     def _make_design(self, X, weight):
-        return linear_design(X, weight, self.fit_intercept)
+        return linear_design(X, weight, self.fit_intercept, self._choose_solver(X))
 
     def _start(self, problem, k):
         if not (self.warm_start and hasattr(self, "coef_")):

@@ -1,28 +1,24 @@
 """The kernel optimal margin distribution machine."""
 
-import warnings
 from numbers import Real
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.extmath import safe_sparse_dot
 
-from optimargin._base import BaseMarginClassifier, check_scale
-from optimargin._linear_odm import linear_design
+from optimargin._kernel_base import KernelClassifier
 from optimargin._odm_mixin import ODMMixin
-from optimargin.kernels import Kernel, gram_matrix, kernel_blocks, resolve_gamma
 from optimargin.problems import KernelDesign, PanelDesign
 
 _FLOAT32_TOL = 1e-8
 _DIRECT_UP_TO = 700
 
+
 class ODMClassifier(ODMMixin, KernelClassifier):
     """Kernel optimal margin distribution machine."""
 
     _parameter_constraints: dict = {
-        **BaseMarginClassifier._parameter_constraints,
+        **KernelClassifier._parameter_constraints,
         **ODMMixin._parameter_constraints,
-        **KERNEL_CONSTRAINTS,
         "solver": [StrOptions({"auto", "newton", "newton_cg", "dcd"})],
         "cache_size": [Interval(Real, 0, None, closed="neither")],
     }
@@ -60,11 +56,11 @@ class ODMClassifier(ODMMixin, KernelClassifier):
         self.class_weight = class_weight
         self.random_state = random_state
 
-    def _large_design(self, X):
-        """Return a design that stays within `cache_size`."""
+    def _kernel_design(self, X, weight):
+        """Return the whole Gram matrix, or a design that stays within `cache_size`."""
         solver = self._choose_solver(X)
         if solver == "newton" or not self._kernel.is_positive_semidefinite:
-            return None
+            return super()._kernel_design(X, weight)
         n_samples = X.shape[0]
         if solver == "newton_cg":
             # Iterates are float64; rounding kernel values to float32 is well below any tol

@@ -162,8 +162,11 @@ class ODMMixin(BaseMarginClassifier):
 
     def _rebuild(self, X, y, sample_weight):
         X, y = validate_data(self, X, y, reset=False, **self._input_checks())
-        # A copy, because rebuilding the design matrix notes what it found on the estimator.
-        return copy(self)._training_problems(X, y, sample_weight)
+        # A copy, because rebuilding the design matrix notes what it found on the estimator. Its
+        # solver is the one that works on a factor, whatever the model was fitted with.
+        twin = copy(self)
+        twin.solver = "newton"
+        return twin._training_problems(X, y, sample_weight)
 
     def _solution(self, training, k):
         """Return the solution of problem `k`, sharpened to the end of its active set."""

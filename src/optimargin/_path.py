@@ -162,7 +162,7 @@ def make_grid(training, C1s, C2s, Ds, gammas, widths):
         if widths is not None:
             raise ValueError(f"widths are for the RBF kernel: give gammas for {training.kernel!r}.")
         resolved = np.array([training.default_gamma()])
-    return Grid(values["C1"], values["C2"], values["D"], resolved)
+    return Grid(values, resolved)
 
 
 def _values(name, given, paper, least, below):

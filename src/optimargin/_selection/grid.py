@@ -10,6 +10,7 @@ from threadpoolctl import threadpool_limits
 
 _SMALL = 1000  # samples up to which BLAS threads do not pay
 
+# The grid of the paper's experiments; widths are multiples of the mean distance.
 PAPER = {
     "C1": 2.0 ** np.arange(11),
     "C2": 2.0 ** np.arange(11),
@@ -17,68 +18,64 @@ PAPER = {
     "width": 2.0 ** np.arange(-2, 3),
 }
 
+# Of equally good models the one that comes first is taken: 1 prefers small values.
+SMOOTHER = {"C1": 1, "C2": 1, "D": -1, "gamma": 1}
+
 
 class Grid:
-    """All combinations of C1, C2, D and, for kernels that have one, gamma.
+    """All combinations of the parameters of a loss and, if the kernel has one, of gamma.
 
     Parameters
     ----------
-    C1s, C2s, Ds : array-like
+    values : dict of str to array-like
+        In the order in which the learner's `fit` takes them.
     gammas : array-like or None
     """
 
-    def __init__(self, C1s, C2s, Ds, gammas):
-        self.C1s, self.C2s, self.Ds = C1s, C2s, Ds
+    def __init__(self, values, gammas):
+        self.values = list(values.values())
         self.gammas = gammas
-        names = ["C1", "C2", "D"] + ([] if gammas is None else ["gamma"])
-        values = [C1s, C2s, Ds] + ([] if gammas is None else [gammas])
-        self.names = names
+        axes = dict(values) if gammas is None else {**values, "gamma": gammas}
+        self.names = list(axes)
         self.points = [
-            dict(zip(names, map(float, point), strict=True)) for point in product(*values)
+            dict(zip(axes, map(float, point), strict=True)) for point in product(*axes.values())
         ]
 
     def __len__(self):
         return len(self.points)
 
-    def index(self, i, j, k, g):
-        """Return the place in `points` of one value of each parameter."""
-        n_gammas = 1 if self.gammas is None else len(self.gammas)
-        return ((i * len(self.C2s) + j) * len(self.Ds) + k) * n_gammas + g
-
     def walk(self, rows):
-        """Yield ``(i, j, k)`` over the given places of C1, so that neighbours follow each other.
+        """Yield places of the values so that each differs from the last by one step.
 
-        D runs fastest, there and back, because it changes the active set least.
+        Only `rows` of the first parameter are visited. The last one runs fastest, there and
+        back: of the ODM's parameters D changes the active set least.
         """
-        forth_C2, forth_D = True, True
-        for i in rows:
-            for j in _there_and_back(len(self.C2s), forth_C2):
-                for k in _there_and_back(len(self.Ds), forth_D):
-                    yield i, j, k
-                forth_D = not forth_D
-            forth_C2 = not forth_C2
+        places = [()]
+        for axis in [list(rows)] + [list(range(len(values))) for values in self.values[1:]]:
+            places = [
+                (*place, k)
+                for n, place in enumerate(places)
+                for k in (axis if n % 2 == 0 else axis[::-1])
+            ]
+        return places
+
+    def index(self, place, g):
+        """Return the number of the point at a place of `walk` and a place of gamma."""
+        shape = [len(values) for values in self.values]
+        n_gammas = 1 if self.gammas is None else len(self.gammas)
+        return int(np.ravel_multi_index(place, shape)) * n_gammas + g
 
     def smoothest_best(self, scores):
-        """Return the place of the best score; of equal ones that of the smoothest model.
+        """Return the number of the best point; of equal ones that of the smoothest model.
 
-        The smoothest has the smallest C1, then the smallest C2, the largest D and the
+        For the ODM that is the smallest C1, then the smallest C2, the largest D and the
         smallest gamma.
         """
         scores = np.where(np.isnan(scores), -np.inf, scores)
         best = np.flatnonzero(scores >= scores.max() - 1e-12)
-        return min(
-            best,
-            key=lambda p: (
-                self.points[p]["C1"],
-                self.points[p]["C2"],
-                -self.points[p]["D"],
-                self.points[p].get("gamma", 0.0),
-            ),
+        return int(
+            min(best, key=lambda p: [SMOOTHER[n] * self.points[p][n] for n in self.names])
         )
-
-
-def _there_and_back(length, forth):
-    return range(length) if forth else range(length - 1, -1, -1)
 
 
 def single_threaded(training, n_jobs=1):
@@ -94,6 +91,10 @@ def single_threaded(training, n_jobs=1):
 def describe(point):
     """Return a grid point in words."""
     return ", ".join(f"{name}={value:g}" for name, value in point.items())
+
+
+class _Stopped(Exception):
+    """Ends the workers after an interrupt."""
 
 
 def run_grid(training, grid, splits, visit, n_jobs=None):
@@ -114,17 +115,24 @@ def run_grid(training, grid, splits, visit, n_jobs=None):
     gammas = [None] if grid.gammas is None else grid.gammas
     parts = [(None, None)] if splits is None else splits
     n_jobs = effective_n_jobs(n_jobs)
-    n_chunks = min(len(grid.C1s), math.ceil(4 * n_jobs / (len(gammas) * len(parts))))
-    chunks = np.array_split(np.arange(len(grid.C1s)), 1 if n_jobs == 1 else n_chunks)
-    if training.kernel == "rbf":
-        _ = training.distances  # once, before threads ask for them
+    n_first = len(grid.values[0])
+    n_chunks = 1 if n_jobs == 1 else math.ceil(4 * n_jobs / (len(gammas) * len(parts)))
+    chunks = np.array_split(np.arange(n_first), min(n_chunks, n_first))
+    stopped = False
 
     def run(s, g, rows):
         learner = training.learner(gammas[g], *parts[s])
-        for i, j, k in grid.walk(rows):
-            learner.fit(float(grid.C1s[i]), float(grid.C2s[j]), float(grid.Ds[k]))
-            visit(s, grid.index(i, j, k, g), learner)
+        for place in grid.walk(rows):
+            if stopped:
+                raise _Stopped
+            learner.fit(*(float(values[k]) for values, k in zip(grid.values, place, strict=True)))
+            visit(s, grid.index(place, g), learner)
 
     tasks = list(product(range(len(parts)), range(len(gammas)), chunks))
-    with single_threaded(training, n_jobs):
-        Parallel(n_jobs=n_jobs, require="sharedmem")(delayed(run)(*task) for task in tasks)
+    try:
+        with single_threaded(training, n_jobs):
+            training.prepare()
+            Parallel(n_jobs=n_jobs, require="sharedmem")(delayed(run)(*task) for task in tasks)
+    except KeyboardInterrupt:
+        stopped = True
+        raise

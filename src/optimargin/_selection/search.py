@@ -55,6 +55,8 @@ class HeldOutLoss:
     n_folds, n_repeats : int
     sharpness : float
         See `smooth_loss`.
+    bounds : ndarray of shape (4, 2)
+        Of the parameters; the last row is for the RBF kernel.
     """
 
     def __init__(
@@ -65,10 +67,12 @@ class HeldOutLoss:
         n_folds=N_FOLDS,
         n_repeats=N_REPEATS,
         sharpness=SHARPNESS,
+        bounds=BOUNDS,
     ):
         self.training = training
         self.sharpness = sharpness
         self.has_width = training.kernel == "rbf"
+        self.bounds = bounds if self.has_width else bounds[:3]
         gamma = None
         if self.has_width:
             gamma = self._gamma(0.0)
@@ -88,10 +92,6 @@ class HeldOutLoss:
         if not weight.any():
             raise ValueError("The held-out samples have zero weight: nothing can be scored.")
         self._weight = weight / weight.sum()
-
-    @property
-    def bounds(self):
-        return BOUNDS if self.has_width else BOUNDS[:3]
 
     def parameters(self, x):
         """Return C1, C2, D and gamma, where the kernel has one, at `x`."""
@@ -184,7 +184,9 @@ class _OutOfBudget(Exception):
     """Ends a descent when the evaluations are used up."""
 
 
-def search(loss, max_evals, random_state, visit=None, n_descents=2, spread_share=0.4):
+def search(
+    loss, max_evals, random_state, visit=None, n_descents=2, spread_share=0.4, rtol=1e-4
+):
     """Minimise a `HeldOutLoss` within its bounds.
 
     Parameters
@@ -200,6 +202,8 @@ def search(loss, max_evals, random_state, visit=None, n_descents=2, spread_share
         How many of the spread points a descent starts from.
     spread_share : float
         The share of the evaluations that goes to spread points.
+    rtol : float
+        A descent ends when a step lowers the loss by less than this share of it.
 
     Returns
     -------
@@ -242,7 +246,7 @@ def search(loss, max_evals, random_state, visit=None, n_descents=2, spread_share
                 jac=True,
                 method="L-BFGS-B",
                 bounds=[(0.0, 1.0)] * len(bounds),
-                options={"maxfun": share, "maxls": 8, "ftol": 1e-5, "gtol": 1e-4},
+                options={"maxfun": share, "maxls": 8, "ftol": rtol, "gtol": 1e-4},
             )
         except _OutOfBudget:
             break

@@ -75,6 +75,11 @@ class TrainingSet:
         check_scale(self.X)
         return np.ascontiguousarray(squared_distances(self.X), dtype=np.float64)
 
+    def prepare(self):
+        """Compute what learners share, before threads ask for it."""
+        if self.kernel == "rbf":
+            _ = self.distances
+
     def learner(self, gamma=None, train=None, test=None):
         """Return a learner for some of the samples.
 

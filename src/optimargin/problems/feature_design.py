@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from sklearn.utils.extmath import row_norms
 
 from optimargin._core import _products
-from optimargin._core._coordinate_descent import CSRRows, DenseRows
+from optimargin._core._rows import CSRRows, DenseRows
 from optimargin._threads import n_threads_for
 
 _BLOCK_ELEMENTS = 1 << 19  # 4 MB of float64: a block of packed rows stays in cache
@@ -97,13 +97,17 @@ class FeatureDesign:
         r : ndarray of shape (n_samples,)
             The descent starts at ``represent(r)``.
         """
-        w = np.ascontiguousarray(self.represent(r))
+        w = self.represent(r)
+        return self.rows_of(w), w
+
+    def rows_of(self, w):
+        """Return the rows as stochastic solvers meet them; moving along one updates `w`."""
         if not self.is_sparse:
-            return DenseRows(self.X, self.center, w, self.squared_norms), w
+            return DenseRows(self.X, self.center, w, self.squared_norms)
         X = self.X
         indices = X.indices.astype(np.int32, copy=False)
         indptr = X.indptr.astype(np.intp, copy=False)
-        return CSRRows(X.data, indices, indptr, w, self.squared_norms), w
+        return CSRRows(X.data, indices, indptr, w, self.squared_norms)
 
     def weighted_gram(self, weight):
         """Return ``Z.T @ diag(weight) @ Z`` with ``Z = [X - center, 1]``, lower triangle.

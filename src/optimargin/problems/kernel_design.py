@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from optimargin._core import _gram, _products
-from optimargin._core._coordinate_descent import GramRows
+from optimargin._core._rows import GramRows
 from optimargin._threads import n_threads_for
 from optimargin.kernels import PreparedKernel, RowCache, pivoted_cholesky
 from optimargin.problems.feature_design import FeatureDesign

@@ -84,3 +84,8 @@ class ODMLoss(Loss):
             ridge1 = 1.0 / (2 * self.C1 * weight)
             ridge2 = 1.0 / (2 * self.C2 * weight)
         return ODMStep(ridge1, ridge2, self.D)
+
+    @property
+    def smoothness(self):
+        """The largest second derivative."""
+        return 2 * max(self.C1, self.C2)

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-_GAP_FLOOR = 1e-3  # keeps the relative gap meaningful when the objective is near zero
+GAP_FLOOR = 1e-3  # keeps the relative gap meaningful when the objective is near zero
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Point:
     @property
     def relative_gap(self):
         """The duality gap relative to the objective."""
-        scale = max(abs(self.value), abs(self.value - self.gap), _GAP_FLOOR)
+        scale = max(abs(self.value), abs(self.value - self.gap), GAP_FLOOR)
         return self.gap / scale
 
 

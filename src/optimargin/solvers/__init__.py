@@ -4,7 +4,13 @@ from optimargin.solvers.base import Solution, Solver
 from optimargin.solvers.dcd import DualCD
 from optimargin.solvers.newton import Newton
 from optimargin.solvers.newton_cg import NewtonCG
+from optimargin.solvers.svrg import SVRG
 
-SOLVERS: dict[str, type[Solver]] = {"newton": Newton, "newton_cg": NewtonCG, "dcd": DualCD}
+SOLVERS: dict[str, type[Solver]] = {
+    "newton": Newton,
+    "newton_cg": NewtonCG,
+    "dcd": DualCD,
+    "svrg": SVRG,
+}
 
-__all__ = ["SOLVERS", "DualCD", "Newton", "NewtonCG", "Solution", "Solver"]
+__all__ = ["SOLVERS", "SVRG", "DualCD", "Newton", "NewtonCG", "Solution", "Solver"]

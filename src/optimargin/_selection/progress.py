@@ -1,0 +1,45 @@
+"""How far a long computation is, and when it will end."""
+
+import sys
+import threading
+import time
+
+
+class Progress:
+    """Count steps, and write a line to standard error about once a second.
+
+    Parameters
+    ----------
+    name : str
+        What the line starts with.
+    total : int
+        The number of steps.
+    unit : str
+        What a step is, in the plural.
+    enabled : bool
+    """
+
+    def __init__(self, name, total, unit, enabled):
+        self.name, self.total, self.unit, self.enabled = name, total, unit, enabled
+        self.done = 0
+        self._start = self._last = time.monotonic()
+        self._lock = threading.Lock()
+
+    def step(self, note=""):
+        """Count one step; `note` is added to the line."""
+        if not self.enabled:
+            return
+        with self._lock:
+            self.done += 1
+            now = time.monotonic()
+            if now - self._last < 1 and self.done < self.total:
+                return
+            self._last = now
+            spent = now - self._start
+            left = spent / self.done * (self.total - self.done)
+            print(
+                f"{self.name}: {self.done} of {self.total} {self.unit}, "
+                f"{spent:.0f} s so far, about {left:.0f} s to go{note}",
+                file=sys.stderr,
+                flush=True,
+            )
