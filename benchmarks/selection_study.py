@@ -30,7 +30,7 @@ def bounds(**changes):
 
 
 VARIANTS = {
-    "base": {},
+    "base": {},  # 60 evaluations
     "k=1": {"sharpness": 1.0},
     "k=3": {"sharpness": 3.0},
     "k=4": {"sharpness": 4.0},
@@ -56,8 +56,8 @@ VARIANTS = {
 LOSS_SETTINGS = ("sharpness", "n_repeats", "n_folds", "bounds")
 
 
-def chosen_sets(which):
-    names = regular_names()
+def chosen_sets(which, max_rows):
+    names = [name for name in regular_names() if len(load(name)[1]) <= max_rows]
     return names[::2] if which == "study" else names[1::2] if which == "confirm" else names
 
 
@@ -127,6 +127,7 @@ def report(path):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sets", choices=["study", "confirm", "all"], default="study")
+    parser.add_argument("--max-rows", type=int, default=1000)
     parser.add_argument("--splits", type=int, default=6)
     parser.add_argument("--kernels", nargs="+", default=["rbf"])
     parser.add_argument("--variants", nargs="+", default=list(VARIANTS))
@@ -140,7 +141,7 @@ def main():
         done = {(r["kernel"], r["variant"], r["set"], r["seed"]) for r in lines}
         with threadpool_limits(1), arguments.out.open("a") as file:
             for seed in range(arguments.splits):
-                for name in chosen_sets(arguments.sets):
+                for name in chosen_sets(arguments.sets, arguments.max_rows):
                     parts = split(name, seed)
                     for kernel in arguments.kernels:
                         for variant in arguments.variants:

@@ -127,7 +127,7 @@ def draw(records, path):
     axes[1, 0].set_title("Linear, distance to the boundary")
     axes[1, 1].set_title("Linear, decision values")
     figure.suptitle(f"Held-out margins on breast cancer data, {N_SPLITS} half/half splits")
-    figure.savefig(path, dpi=110)
+    figure.savefig(path, dpi=90)
 
 
 def main():

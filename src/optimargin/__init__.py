@@ -4,8 +4,16 @@ from importlib.metadata import version
 
 from optimargin._linear_odm import LinearODMClassifier
 from optimargin._odm import ODMClassifier
+from optimargin._odm_cv import LinearODMClassifierCV, ODMClassifierCV
 from optimargin._path import ODMPath, odm_path
 
 __version__ = version("optimargin")
 
-__all__ = ["LinearODMClassifier", "ODMClassifier", "ODMPath", "odm_path"]
+__all__ = [
+    "LinearODMClassifier",
+    "LinearODMClassifierCV",
+    "ODMClassifier",
+    "ODMClassifierCV",
+    "ODMPath",
+    "odm_path",
+]

@@ -73,9 +73,7 @@ class BaseMarginClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
 
     def _make_problem(self, design, y, weight):
         """Return what is minimised for labels `y` of -1 and +1 and weights that sum to one."""
-        return MarginProblem(
-            self._make_loss(), design, y, weight, fit_intercept=self.fit_intercept
-        )
+        return MarginProblem(self._make_loss(), design, y, weight, fit_intercept=self.fit_intercept)
 
     def _make_solver(self):
         """Return the solver that `solver_` names."""
@@ -106,6 +104,9 @@ class BaseMarginClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         """
         data = (X, y, sample_weight)
         X, y = validate_data(self, X, y, **self._input_checks())
+        if issparse(X) and not X.has_canonical_format:
+            X = X.copy()
+            X.sum_duplicates()
         check_classification_targets(y)
         self.classes_ = np.unique(y)
         if self.classes_.size < 2:

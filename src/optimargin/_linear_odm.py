@@ -12,13 +12,13 @@ from optimargin.solvers import SOLVERS
 
 
 def linear_design(X, weight, fit_intercept, solver):
-    """Return the design of linear data: in sample space where `solver` factorises and n < d."""
+    """Return the design of linear data; Newton's for short and wide dense data is a Gram matrix."""
     check_scale(X)
     center = None
     if fit_intercept and not issparse(X):
         center = np.average(X, axis=0, weights=weight).astype(np.float64)
     n_samples, n_features = X.shape
-    in_samples = solver == "newton" and n_samples < n_features
+    in_samples = solver == "newton" and n_samples < n_features and not issparse(X)
     return (LinearGramDesign if in_samples else FeatureDesign)(X, center)
 
 

@@ -19,7 +19,13 @@ def csr_rmatvec(
     data: Data, indices: Index, indptr: Index, r: Vector, partial: Vector, n_threads: int
 ) -> None: ...
 def csr_weighted_gram(
-    data: Data, indices: Index, indptr: Index, weight: Vector, partial: Vector, n_threads: int
+    data: Data,
+    indices: Index,
+    indptr: Index,
+    rows: Index,
+    weight: Vector,
+    partial: Vector,
+    n_threads: int,
 ) -> None: ...
 def dense_hessian_product(
     X: Data,

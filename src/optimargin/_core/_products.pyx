@@ -125,34 +125,27 @@ def csr_rmatvec(
 
 def csr_weighted_gram(
     const floating[::1] data,  # in
-    const index_t[::1] indices,  # in
+    const index_t[::1] indices,  # in, sorted within a row
     const index_t[::1] indptr,  # in
-    const double[::1] weight,  # in
-    double[:, :, ::1] partial,  # out, one (d + 1, d + 1) matrix a thread; zero on entry
+    const Py_ssize_t[::1] rows,  # in
+    const double[::1] weight,  # in, one a row of `rows`; any sign
+    double[:, :, ::1] partial,  # in, out: one (d + 1, d + 1) matrix a thread
     int n_threads,
 ):
-    """partial.sum(axis=0) == Z.T @ diag(weight) @ Z with Z = [X, 1], lower triangle only.
-
-    The order of the indices within a row does not matter, so non-canonical input works.
-    """
-    cdef Py_ssize_t n_rows = indptr.shape[0] - 1, n_cols = partial.shape[1] - 1
-    cdef Py_ssize_t i, k, l, t, first, last, row, col
+    """partial.sum(axis=0) += Z.T @ diag(weight) @ Z with Z = [X, 1][rows], lower triangle."""
+    cdef Py_ssize_t n_rows = rows.shape[0], n_cols = partial.shape[1] - 1, i, k, l, t, r
     cdef double scale
+    cdef double* target
     for t in prange(n_threads, nogil=True, num_threads=n_threads, schedule="static"):
-        first = n_rows * t // n_threads
-        last = n_rows * (t + 1) // n_threads
-        for i in range(first, last):
-            if weight[i] == 0.0:
-                continue
+        for r in range(n_rows * t // n_threads, n_rows * (t + 1) // n_threads):
+            i = rows[r]
             for k in range(indptr[i], indptr[i + 1]):
-                row = indices[k]
-                scale = weight[i] * data[k]
-                for l in range(indptr[i], indptr[i + 1]):
-                    col = indices[l]
-                    if col <= row:
-                        partial[t, row, col] += scale * data[l]
-                partial[t, n_cols, row] += scale
-            partial[t, n_cols, n_cols] += weight[i]
+                scale = weight[r] * data[k]
+                target = &partial[t, indices[k], 0]
+                for l in range(indptr[i], k + 1):
+                    target[indices[l]] += scale * data[l]
+                partial[t, n_cols, indices[k]] += scale
+            partial[t, n_cols, n_cols] += weight[r]
 
 
 def dense_hessian_product(

@@ -50,7 +50,7 @@ class Grid:
         Only `rows` of the first parameter are visited. The last one runs fastest, there and
         back: of the ODM's parameters D changes the active set least.
         """
-        places = [()]
+        places: list[tuple[int, ...]] = [()]
         for axis in [list(rows)] + [list(range(len(values))) for values in self.values[1:]]:
             places = [
                 (*place, k)
@@ -73,9 +73,7 @@ class Grid:
         """
         scores = np.where(np.isnan(scores), -np.inf, scores)
         best = np.flatnonzero(scores >= scores.max() - 1e-12)
-        return int(
-            min(best, key=lambda p: [SMOOTHER[n] * self.points[p][n] for n in self.names])
-        )
+        return int(min(best, key=lambda p: [SMOOTHER[n] * self.points[p][n] for n in self.names]))
 
 
 def single_threaded(training, n_jobs=1):

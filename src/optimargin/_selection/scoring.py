@@ -1,5 +1,6 @@
 """What held-out decision values are worth."""
 
+import math
 from numbers import Real
 
 import numpy as np
@@ -126,7 +127,9 @@ class Score:
             weight = weight / weight.sum()
             if self.name == "smooth":
                 return 1.0 - smooth_loss(decision, encoded, weight)[0]
-            return float(weight @ (winners(decision) == encoded))
+            right = winners(decision) == encoded
+            # The plain mean is what scikit-learn's scorer returns, to the last bit.
+            return float(right.mean() if training.sample_weight is None else weight @ right)
         params = {key: np.asarray(value)[rows] for key, value in self.params.items()}
         model = _Decided(training.classes, decision)
         try:
@@ -136,7 +139,7 @@ class Score:
                 f"The scorer {self.name!r} failed at {where}: {error}. It is given held-out "
                 "decision values, so it must need no more than decision_function or predict."
             ) from error
-        if not isinstance(value, Real) or not np.isfinite(value):
+        if not (isinstance(value, Real) and math.isfinite(value)):
             raise ValueError(
                 f"The scorer {self.name!r} returned {value!r} at {where}: it must return a "
                 "finite number."

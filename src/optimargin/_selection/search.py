@@ -83,7 +83,7 @@ class HeldOutLoss:
             used = np.flatnonzero(training.weight)
             n_folds = min(n_folds, used.size)
             folds = Folds.stratified(training.encoded[used], n_folds, n_repeats, random_state)
-            self.parts = [_ClosedFormPart(training, gamma, used, folds)]
+            self.parts: list = [_ClosedFormPart(training, gamma, used, folds)]
         else:
             self.parts = [_ExactPart(training, gamma, *split) for split in splits]
         self.rows = np.concatenate([part.rows for part in self.parts])
@@ -102,6 +102,10 @@ class HeldOutLoss:
         elif self.gamma is not None:
             point["gamma"] = self.gamma
         return point
+
+    def rounded(self, x):
+        """Return `x` to two digits, which is finer than the loss can tell apart."""
+        return np.clip(np.round(x, 2), *self.bounds.T)
 
     def _gamma(self, log2_width):
         return float(1 / (2 * (self.training.mean_distance * 2.0**log2_width) ** 2))
@@ -137,7 +141,9 @@ class _ClosedFormPart:
         self._distances = None
         if training.kernel == "rbf":
             whole = used.size == training.distances.shape[0]
-            self._distances = training.distances if whole else training.distances[np.ix_(used, used)]
+            self._distances = (
+                training.distances if whole else training.distances[np.ix_(used, used)]
+            )
 
     def change_width(self, gamma, gradient):
         K = self._distances * -gamma
@@ -184,9 +190,7 @@ class _OutOfBudget(Exception):
     """Ends a descent when the evaluations are used up."""
 
 
-def search(
-    loss, max_evals, random_state, visit=None, n_descents=2, spread_share=0.4, rtol=1e-4
-):
+def search(loss, max_evals, random_state, visit=None, n_descents=2, spread_share=0.4, rtol=1e-4):
     """Minimise a `HeldOutLoss` within its bounds.
 
     Parameters
@@ -211,7 +215,7 @@ def search(
         In the order in which they were made.
     """
     bounds = loss.bounds
-    evaluations = []
+    evaluations: list[Evaluation] = []
 
     def evaluate(x, gradient):
         if len(evaluations) >= max_evals:

@@ -53,6 +53,19 @@ class TrainingSet:
             self.X[rows], encoded, None if sample_weight is None else sample_weight[rows]
         )
 
+    def sample(self, max_samples, random_state):
+        """Return a training set of at most `max_samples`, with the same shares of the classes."""
+        n_samples = self.X.shape[0]
+        if max_samples is None or n_samples <= max_samples:
+            return self
+        shuffled = random_state.permutation(n_samples)
+        in_classes = shuffled[np.argsort(self.encoded[shuffled], kind="stable")]
+        places = np.arange(max_samples) * n_samples // max_samples
+        rows = np.sort(in_classes[places])
+        X = self.X[np.ix_(rows, rows)] if self.kernel == "precomputed" else self.X[rows]
+        weight = None if self.sample_weight is None else self.sample_weight[rows]
+        return TrainingSet(self.estimator, X, self.classes[self.encoded[rows]], weight)
+
     @cached_property
     def mean_distance(self):
         """The width that `gamma="mean_distance"` stands for."""

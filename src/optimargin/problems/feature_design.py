@@ -18,6 +18,7 @@ from optimargin._core._rows import CSRRows, DenseRows
 from optimargin._threads import n_threads_for
 
 _BLOCK_ELEMENTS = 1 << 19  # 4 MB of float64: a block of packed rows stays in cache
+_FREQUENT_SHARE = 0.02  # of rows that have a feature, from which it is cheaper as a dense column
 
 
 class FeatureDesign:
@@ -113,20 +114,29 @@ class FeatureDesign:
         """Return ``Z.T @ diag(weight) @ Z`` with ``Z = [X - center, 1]``, lower triangle.
 
         Rows of zero weight are skipped; dense rows are packed block by block, so that no
-        temporary grows with the number of samples.
+        temporary grows with the number of samples. Weights may be negative, which makes
+        changes of a known matrix cheap: only the rows whose weight changed are read.
         """
-        size = self.n_coef + 1
-        if self.is_sparse:
-            n_threads = n_threads_for(self._size)
-            partial = np.zeros((n_threads, size, size))
-            X = self.X
-            _products.csr_weighted_gram(X.data, X.indices, X.indptr, weight, partial, n_threads)
-            return partial.sum(axis=0)
         rows = np.flatnonzero(weight)
-        scale = np.sqrt(weight[rows])
-        n_block = max(_BLOCK_ELEMENTS // size, 1)
-        block = np.empty((min(n_block, rows.size), size))
-        gram = np.zeros((size, size))
+        if self.is_sparse:
+            return self._sparse_gram(rows, weight[rows])
+        gram = np.zeros((self.n_coef + 1, self.n_coef + 1))
+        for sign in (1.0, -1.0):
+            part = rows[sign * weight[rows] > 0]
+            self._add_dense_gram(part, np.sqrt(sign * weight[part]), sign, gram)
+        return gram
+
+    def _sparse_gram(self, rows, weight):
+        size = self.n_coef + 1
+        n_threads = n_threads_for(self._size)
+        partial = np.zeros((n_threads, size, size))
+        X = self.X
+        _products.csr_weighted_gram(X.data, X.indices, X.indptr, rows, weight, partial, n_threads)
+        return partial.sum(axis=0) if n_threads > 1 else partial[0]
+
+    def _add_dense_gram(self, rows, root, sign, gram):
+        n_block = max(_BLOCK_ELEMENTS // gram.shape[0], 1)
+        block = np.empty((min(n_block, rows.size), gram.shape[0]))
         for first in range(0, rows.size, n_block):
             part = slice(first, first + n_block)
             packed = block[: rows[part].size]
@@ -134,12 +144,23 @@ class FeatureDesign:
                 self.X,
                 self._center_or_zero,
                 rows[part],
-                scale[part],
+                root[part],
                 packed,
                 n_threads_for(packed.size),
             )
-            gram += packed.T @ packed
-        return gram
+            gram += sign * (packed.T @ packed)
+
+    def inner_products(self, rows, columns):
+        """Return the inner products of two selections of sparse rows, as a dense matrix.
+
+        Frequent features are multiplied as dense matrices: sparse products pay for each of
+        them with the square of its count.
+        """
+        left, right = self.X[rows], self.X[columns]
+        counts = np.bincount(right.indices, minlength=self.n_coef)
+        frequent = counts > _FREQUENT_SHARE * right.shape[0]
+        dense = left[:, frequent].toarray() @ right[:, frequent].toarray().T
+        return dense + (left[:, ~frequent] @ right[:, ~frequent].T).toarray()
 
     def weighted_squares(self, rows, weight):
         """Return ``1 + sum_i weight_i (x_i - center)**2`` over `rows`, of shape (n_coef,)."""

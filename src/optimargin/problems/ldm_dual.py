@@ -83,8 +83,10 @@ def scaled_gram(problem):
     """Return the Gram matrix of a sample-space problem scaled by the roots of the weights."""
     root = np.sqrt(problem.weight)
     gram = problem.design.K * root
-    return np.multiply(gram, root[:, None], out=gram) if gram.dtype == np.float64 else (
-        gram.astype(np.float64) * root[:, None]
+    return (
+        np.multiply(gram, root[:, None], out=gram)
+        if gram.dtype == np.float64
+        else (gram.astype(np.float64) * root[:, None])
     )
 
 

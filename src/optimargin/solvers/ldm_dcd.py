@@ -46,13 +46,25 @@ class LDMDualCD(Solver):
                 state, length = stepped
                 if length == 1.0 and not qp.gap(state) < 0.5 * before:
                     break
-            point = dual.point(state.d, state.c)
+            point, state = self._certify(qp, state)
             if best is None or point.gap <= best.gap:
                 best = point
             if best.relative_gap <= self.tol:
                 break
-            state = qp.state(state.d, state.c)
         return Solution.from_point(best, n_iter)
+
+    @staticmethod
+    def _certify(qp, state):
+        """Return the point of the iterate, and the iterate freed of rounding errors."""
+        dual = qp.dual
+        point = dual.point(state.d, state.c)
+        if dual.kappa is not None and qp.anchor(1.0)[1] > 0:
+            # An anchored intercept is slow where few variables are free.
+            c, _ = dual.problem.best_intercept(state.f)
+            other = dual.point(state.d, c)
+            if other.gap < point.gap:
+                return other, qp.state(state.d, c)
+        return point, qp.state(state.d, state.c)
 
     def _descend(self, qp, state, epochs):
         """Run some epochs of coordinate descent."""

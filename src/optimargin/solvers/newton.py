@@ -16,7 +16,9 @@ are at least one, whatever the weights),
     db = (1'p - grad_b) / 1'q,     dtheta = -rho + p - db q,
 
 which sets theta to zero off S and to the ridge solution (K_SS + C_S^-1)^-1 (t_S - b) on it.
-When S no longer changes the step is exact, so the method ends after a few steps.
+The same formulas give the step for sparse rows with more features than active samples:
+dw = -grad_w + Phi_S' (p - db q). When S no longer changes the step is exact, so the method ends
+after a few steps; Phi' C Phi is then brought up to date from the rows that joined or left S.
 
 Reference: S. S. Keerthi and D. DeCoste, A modified finite Newton method for fast solution of
 large scale linear SVMs, JMLR 6 (2005).
@@ -27,11 +29,13 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigh
 
 from optimargin.problems import FeatureDesign, MarginProblem
 from optimargin.solvers.base import Solution, Solver
+from optimargin.solvers.dcd import DualCD
 
 _EXACT_FINISH = 2e9  # up to this many operations a step, go on past tol to an exact end
 _EXACT_GAP = 1e-15
 _SUBSAMPLE_FROM = 20_000  # rows from which a solve on a subsample is worth its price
 _SUBSAMPLE_SHARE = 20
+_STARTING_EPOCHS = 12  # of coordinate descent, for sparse rows in many dimensions
 
 
 class Newton(Solver):
@@ -50,17 +54,15 @@ class Newton(Solver):
         self.exact_finish = exact_finish
 
     def solve(self, problem, coef=None, intercept=0.0):
+        system = _choose_system(problem)
         if coef is None:
-            coef, intercept = self._cheap_start(problem)
-        direction = _DIRECTIONS[problem.design.space]
+            coef, intercept = system.start(self)
         point = problem.point(coef, intercept)
-        exact_finish = self.exact_finish and _operations(problem) <= _EXACT_FINISH
+        exact_finish = self.exact_finish and system.operations <= _EXACT_FINISH
+        done = _EXACT_GAP if exact_finish else self.tol
         n_iter = 0
-        while n_iter < self.max_iter:
-            done = _EXACT_GAP if exact_finish else self.tol
-            if n_iter and point.relative_gap <= done:
-                break
-            moved, length = problem.step(point, *direction(problem, point))
+        while n_iter < self.max_iter and point.relative_gap > done:
+            moved, length = problem.step(point, *system.direction(point))
             n_iter += 1
             stalled = length == 0 or (length == 1 and moved.gap > 0.5 * point.gap)
             same_active_set = length == 1 and np.array_equal(moved.curvature, point.curvature)
@@ -68,15 +70,30 @@ class Newton(Solver):
                 point = moved
             if stalled or (same_active_set and point.relative_gap <= self.tol):
                 break
-        return Solution.from_point(point, n_iter)
+        return Solution.from_point(point, max(n_iter, 1))
 
-    def _cheap_start(self, problem):
-        """Return a starting point from a smaller problem, where that pays."""
-        if problem.design.space == "feature":
-            return self._subsample_start(problem)
-        return self._low_rank_start(problem)
 
-    def _subsample_start(self, problem):
+def _choose_system(problem):
+    design = problem.design
+    if design.space == "sample":
+        return _SampleSystem(problem)
+    if design.is_sparse and design.n_coef > design.n_samples:
+        return _SparseSystem(problem)
+    return _FeatureSystem(problem)
+
+
+class _FeatureSystem:
+    """The Newton system in the coordinates of w."""
+
+    def __init__(self, problem):
+        self.problem = problem
+        self.operations = problem.design.n_samples * float(problem.design.n_coef) ** 2
+        self.weight = np.zeros(problem.design.n_samples)
+        self.gram = 0.0
+
+    def start(self, solver):
+        """Solve a subsample, where the data are large enough for that to pay."""
+        problem = self.problem
         n_samples, n_features = problem.design.X.shape
         size = n_samples // _SUBSAMPLE_SHARE
         if n_samples < _SUBSAMPLE_FROM or size < 10 * n_features:
@@ -84,20 +101,46 @@ class Newton(Solver):
         # The certificate does not depend on the start, so a fixed seed is as good as any.
         rows = np.sort(np.random.default_rng(0).choice(n_samples, size, replace=False))
         weight = problem.weight[rows]
-        y = problem.y[rows]
-        if np.ptp(y) == 0:
+        if np.ptp(problem.y[rows]) == 0:
             return None, 0.0
         sub = MarginProblem(
             problem.loss,
             FeatureDesign(problem.design.X[rows], problem.design.center),
-            y,
+            problem.y[rows],
             weight / weight.sum(),
             fit_intercept=problem.fit_intercept,
         )
-        start = Newton(tol=1e-3, max_iter=self.max_iter, exact_finish=False).solve(sub)
+        start = Newton(tol=1e-3, max_iter=solver.max_iter, exact_finish=False).solve(sub)
         return start.coef, start.intercept
 
-    def _low_rank_start(self, problem):
+    def direction(self, point):
+        problem, n_coef = self.problem, self.problem.design.n_coef
+        change = point.curvature - self.weight
+        if 2 * np.count_nonzero(change) > np.count_nonzero(point.curvature):
+            self.gram, change = 0.0, point.curvature
+        self.gram = self.gram + problem.design.weighted_gram(change)
+        self.weight = point.curvature
+        hessian = self.gram.copy()
+        hessian[np.arange(n_coef), np.arange(n_coef)] += 1.0
+        gradient = point.residual
+        if problem.fit_intercept and hessian[-1, -1] > 0:
+            gradient = np.append(gradient, -problem.y @ point.dual)
+        else:
+            hessian = hessian[:n_coef, :n_coef]
+        step = _solve_spd(hessian, -gradient)
+        return step[:n_coef], step[n_coef] if step.size > n_coef else 0.0
+
+
+class _SampleSystem:
+    """The Newton system in the coordinates of the active samples of a kernel."""
+
+    def __init__(self, problem):
+        self.problem = problem
+        self.operations = float(problem.design.n_samples) ** 3
+
+    def start(self, solver):
+        """Solve with a low-rank factor of the kernel matrix, if there is one."""
+        problem = self.problem
         factor = problem.design.low_rank_factor
         if factor is None:
             return None, 0.0
@@ -108,49 +151,78 @@ class Newton(Solver):
             problem.weight,
             fit_intercept=problem.fit_intercept,
         )
-        start = Newton(tol=self.tol, max_iter=self.max_iter).solve(sub)
+        start = Newton(tol=solver.tol, max_iter=solver.max_iter).solve(sub)
         return problem.y * start.dual, start.intercept
 
-
-def _operations(problem):
-    design = problem.design
-    return design.n_samples * float(min(design.n_coef, design.n_samples)) ** 2
-
-
-def _feature_direction(problem, point):
-    gram = problem.design.weighted_gram(point.curvature)
-    n_coef = problem.design.n_coef
-    gradient = point.residual
-    if problem.fit_intercept and gram[-1, -1] > 0:
-        gradient = np.append(gradient, -problem.y @ point.dual)
-    else:
-        gram = gram[:n_coef, :n_coef]
-    gram[np.arange(n_coef), np.arange(n_coef)] += 1.0
-    step = _solve_spd(gram, -gradient)
-    return step[:n_coef], step[n_coef] if step.size > n_coef else 0.0
+    def direction(self, point):
+        active = np.flatnonzero(point.curvature)
+        step = -point.residual
+        block = self.problem.design.block(active)
+        moved, intercept_step = _active_step(
+            self.problem, point, active, block, point.residual_image[active]
+        )
+        step[active] += moved
+        return step, intercept_step
 
 
-def _sample_direction(problem, point):
-    active = np.flatnonzero(point.curvature)
-    step = -point.residual
+class _SparseSystem:
+    """The Newton system in the coordinates of the active samples, for sparse linear data.
+
+    Inner products are computed once for each pair of samples that were ever active together.
+    """
+
+    def __init__(self, problem):
+        self.problem = problem
+        self.operations = np.inf
+        self.seen = np.empty(0, dtype=np.intp)
+        self.gram = np.empty((0, 0))
+
+    def start(self, solver):
+        """Find most of the active set by a few epochs of coordinate descent."""
+        epochs = DualCD(tol=solver.tol, max_iter=_STARTING_EPOCHS, seed=solver.seed)
+        start = epochs.solve(self.problem)
+        return start.coef, start.intercept
+
+    def direction(self, point):
+        design = self.problem.design
+        active = np.flatnonzero(point.curvature)
+        new = np.setdiff1d(active, self.seen, assume_unique=True)
+        if new.size:
+            cross = design.inner_products(self.seen, new)
+            self.gram = np.block([[self.gram, cross], [cross.T, design.inner_products(new, new)]])
+            self.seen = np.append(self.seen, new)
+        places = np.empty(design.n_samples, dtype=np.intp)
+        places[self.seen] = np.arange(self.seen.size)
+        block = self.gram[np.ix_(places[active], places[active])]
+        image = design.decision(point.residual)[active]
+        moved, intercept_step = _active_step(self.problem, point, active, block, image)
+        coefficients = np.zeros(design.n_samples)
+        coefficients[active] = moved
+        return design.represent(coefficients) - point.residual, intercept_step
+
+
+def _active_step(problem, point, active, K, image):
+    """Return p - db q on the active samples, and db; `K` is overwritten.
+
+    Parameters
+    ----------
+    active : ndarray of shape (n_active,)
+    K : ndarray of shape (n_active, n_active)
+        Inner products of the active samples.
+    image : ndarray of shape (n_active,)
+        Decision values of the gradient at the active samples.
+    """
     if active.size == 0:
-        return step, 0.0
+        return np.empty(0), 0.0
     root = np.sqrt(point.curvature[active])
-    M = problem.design.block(active)
-    M *= root
-    M *= root[:, None]
-    M[np.arange(active.size), np.arange(active.size)] += 1.0
-    right = np.column_stack([root * point.residual_image[active], root])
-    p, q = (root[:, None] * _solve_spd(M, right)).T
+    K *= root
+    K *= root[:, None]
+    K[np.arange(active.size), np.arange(active.size)] += 1.0
+    p, q = (root[:, None] * _solve_spd(K, np.column_stack([root * image, root]))).T
     if not problem.fit_intercept:
-        step[active] += p
-        return step, 0.0
+        return p, 0.0
     intercept_step = (p.sum() + problem.y @ point.dual) / q.sum()
-    step[active] += p - intercept_step * q
-    return step, intercept_step
-
-
-_DIRECTIONS = {"feature": _feature_direction, "sample": _sample_direction}
+    return p - intercept_step * q, intercept_step
 
 
 def _solve_spd(A, b):

@@ -1,0 +1,128 @@
+"""Closed-form and exact leave-one-out, and the bounds, against brute-force refits.
+
+    python benchmarks/selection_leave_one_out.py --out build/leave_one_out.jsonl
+
+Half splits of the regular sets, the 8 corners of the paper's grid, linear kernel and RBF at the
+mean distance, with and without intercept. A refit solves the problem without one sample from
+scratch, with the weights of the others kept. Run again to go on where it stopped.
+"""
+
+import argparse
+import json
+import time
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+from data import load, preprocessor, regular_names
+from sklearn.model_selection import train_test_split
+from threadpoolctl import threadpool_limits
+
+from optimargin import LinearODMClassifier, ODMClassifier
+from optimargin._core._gram_newton import GramNewton
+
+CORNERS = list(product((1.0, 1024.0), (1.0, 1024.0), (0.0, 0.5)))
+
+
+def refits(K, y, point, fit_intercept):
+    """Return the decision value of every sample for a model fitted without it."""
+    n_samples = y.size
+    decision = np.empty(n_samples)
+    for i in range(n_samples):
+        kept = np.delete(np.arange(n_samples), i)
+        weight = np.full(n_samples - 1, 1 / n_samples)
+        solver = GramNewton(K[np.ix_(kept, kept)], y[kept], weight, fit_intercept)
+        solver.solve(*point)
+        decision[i] = K[i, kept] @ solver.theta + solver.intercept
+    return decision
+
+
+def case(kernel, point, fit_intercept, X, y):
+    C1, C2, D = point
+    common = {"C1": C1, "C2": C2, "D": D, "fit_intercept": fit_intercept, "tol": 1e-12}
+    if kernel == "rbf":
+        model = ODMClassifier(gamma="mean_distance", **common)
+    else:
+        model = LinearODMClassifier(**common)
+    start = time.perf_counter()
+    model.fit(X, y)
+    fitted = time.perf_counter()
+    closed = model.loo_decision_function()
+    left_out = time.perf_counter()
+    exact = model.loo_decision_function(exact=True)
+    K = model._kernel(X) if kernel == "rbf" else (X - X.mean(axis=0)) @ (X - X.mean(axis=0)).T
+    if kernel == "linear" and not fit_intercept:
+        K = X @ X.T
+    signs = np.where(y == model.classes_[1], 1.0, -1.0)
+    true = refits(K, signs, point, fit_intercept)
+
+    def error(decision):
+        return float(np.mean(signs * decision <= 0))
+
+    row = {
+        "closed": error(closed),
+        "exact": error(exact),
+        "true": error(true),
+        "exact_difference": float(np.abs(exact - true).max()),
+        "cost": (left_out - fitted) / (fitted - start),
+    }
+    if not fit_intercept:
+        for kind in ("printed", "valid", "count"):
+            row[kind] = model.loo_error_bound(kind=kind)
+    return row
+
+
+def report(path):
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    print(f"{len(rows)} cases of {len({row['set'] for row in rows})} sets\n")
+    print("| C1 | C2 | D | cases | identical | within 2 points | worst, points |")
+    print("|---|---|---|---|---|---|---|")
+    groups = [(corner, [r for r in rows if r["point"] == list(corner)]) for corner in CORNERS]
+    for corner, group in [*groups, (("all", "", ""), rows)]:
+        if group:
+            difference = np.abs([r["closed"] - r["true"] for r in group])
+            print(
+                f"| {' | '.join(map(str, corner))} | {len(group)} "
+                f"| {np.mean(difference < 1e-9):.1%} | {np.mean(difference <= 0.02):.1%} "
+                f"| {100 * difference.max():.1f} |"
+            )
+    worst = max(rows, key=lambda r: r["exact_difference"])
+    print(f"\nexact: largest difference {worst['exact_difference']:.1e}")
+    print(f"closed form, in fits: median {np.median([r['cost'] for r in rows]):.2f}")
+    bounded = [r for r in rows if "valid" in r]
+    for kind in ("printed", "valid", "count"):
+        violated = sum(r[kind] < r["true"] - 1e-9 for r in bounded)
+        mean = np.mean([min(r[kind], 1.0) for r in bounded])
+        print(f"{kind} bound: {violated} violations in {len(bounded)}, mean {mean:.3f}")
+    print(f"true error: mean {np.mean([r['true'] for r in bounded]):.3f}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--max-rows", type=int, default=1000)
+    parser.add_argument("--out", type=Path, default=Path("build/leave_one_out.jsonl"))
+    parser.add_argument("--report", action="store_true")
+    arguments = parser.parse_args()
+    if not arguments.report:
+        arguments.out.parent.mkdir(parents=True, exist_ok=True)
+        arguments.out.touch()
+        lines = map(json.loads, arguments.out.read_text().splitlines())
+        done = {(r["set"], r["kernel"], r["intercept"], *r["point"]) for r in lines}
+        names = sorted(regular_names(), key=lambda name: len(load(name)[1]))
+        with threadpool_limits(1), arguments.out.open("a") as file:
+            for name in names:
+                X, y = load(name)
+                if len(y) > arguments.max_rows:
+                    continue
+                X, _, y, _ = train_test_split(X, y, train_size=0.5, stratify=y, random_state=0)
+                X = preprocessor("unit").fit_transform(X)
+                for kernel, intercept, point in product(("rbf", "linear"), (0, 1), CORNERS):
+                    if (name, kernel, intercept, *point) not in done:
+                        key = {"set": name, "kernel": kernel, "intercept": intercept}
+                        row = key | {"point": point} | case(kernel, point, bool(intercept), X, y)
+                        print(json.dumps(row), file=file, flush=True)
+    report(arguments.out)
+
+
+if __name__ == "__main__":
+    main()
