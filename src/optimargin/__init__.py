@@ -2,6 +2,9 @@
 
 from importlib.metadata import version
 
+from optimargin._ldm import LDMClassifier
+from optimargin._ldm_path import LDMPath, ldm_path
+from optimargin._linear_ldm import LinearLDMClassifier
 from optimargin._linear_odm import LinearODMClassifier
 from optimargin._odm import ODMClassifier
 from optimargin._odm_cv import LinearODMClassifierCV, ODMClassifierCV
@@ -10,10 +13,14 @@ from optimargin._path import ODMPath, odm_path
 __version__ = version("optimargin")
 
 __all__ = [
+    "LDMClassifier",
+    "LDMPath",
+    "LinearLDMClassifier",
     "LinearODMClassifier",
     "LinearODMClassifierCV",
     "ODMClassifier",
     "ODMClassifierCV",
     "ODMPath",
+    "ldm_path",
     "odm_path",
 ]

@@ -9,11 +9,12 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import compute_class_weight
+from sklearn.utils import check_random_state, compute_class_weight
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from optimargin._callbacks import CallbackSupportMixin, FitTasks, with_callbacks
 from optimargin.problems import FeatureDesign, KernelDesign, MarginProblem
 from optimargin.solvers import SOLVERS
 
@@ -40,7 +41,7 @@ class TrainingProblems:
     problems: list[MarginProblem]
 
 
-class BaseMarginClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
+class BaseMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
     """Encode classes and weights, solve one problem a class, store the diagnostics.
 
     A subclass says what the loss is, how the data become a design matrix, and how solutions
@@ -77,12 +78,14 @@ class BaseMarginClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
 
     def _make_solver(self):
         """Return the solver that `solver_` names."""
-        return SOLVERS[self.solver_](tol=self.tol, max_iter=self.max_iter)
+        seed = check_random_state(self.random_state).randint(2**31 - 1)
+        return SOLVERS[self.solver_](tol=self.tol, max_iter=self.max_iter, seed=seed)
 
     def _start(self, problem, k):
         """Return the starting point (coef, intercept) of problem `k`."""
         return None, 0.0
 
+    @with_callbacks
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y, sample_weight=None):
         """Fit the classifier.
@@ -117,10 +120,12 @@ class BaseMarginClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         training = self._training_problems(X, y, sample_weight)
         self.solver_ = self._choose_solver(training.X)
         solver = self._make_solver()
-        solutions = [
-            solver.solve(problem, *self._start(problem, k))
-            for k, problem in enumerate(training.problems)
-        ]
+        tasks = FitTasks(self, len(training.problems))
+        solutions = []
+        for k, problem in enumerate(training.problems):
+            with tasks.problem(solver):
+                solutions.append(solver.solve(problem, *self._start(problem, k)))
+        tasks.close()
         self._store_diagnostics(solutions)
         self._store(training, solutions)
         self._training_data = data
@@ -140,6 +145,20 @@ class BaseMarginClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
             for k in positives
         ]
         return TrainingProblems(X, rows, design, problems)
+
+    def _training_arguments(self, X, y, sample_weight):
+        """Return the training data given, or those that `fit` remembers."""
+        check_is_fitted(self)
+        if X is None:
+            if not hasattr(self, "_training_data"):
+                raise ValueError(
+                    "This estimator was loaded without its training data: pass X, y and, if it "
+                    "was fitted with one, sample_weight."
+                )
+            X, y, sample_weight = self._training_data
+        elif y is None:
+            raise ValueError("X was given without y: pass the labels of the training data.")
+        return X, np.asarray(y), sample_weight
 
     def __getstate__(self):
         # Training data can be large and private: a saved model does not carry them.
@@ -194,27 +213,16 @@ class BaseMarginClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
 
     def _weights(self, X, encoded, sample_weight):
         """Return sample_weight times class_weight, checked."""
-        weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
-        if (weight < 0).any():
-            raise ValueError("sample_weight has negative values: weights must be at least zero.")
-        n_classes = self.classes_.size
-        totals = np.bincount(encoded, weights=weight, minlength=n_classes)
+        weight = check_weights(sample_weight, X)
+        totals = np.bincount(encoded, weights=weight, minlength=self.classes_.size)
         if not np.isfinite(totals.sum()):
             raise ValueError("sample_weight overflows when summed: use smaller weights.")
         if not totals.any():
             raise ValueError(
-                "sample_weight is zero for every sample: at least one class of two "
-                "needs positive weights."
+                "sample_weight is zero for every sample: at least one sample of every class "
+                "needs a positive weight."
             )
-        if isinstance(self.class_weight, str):
-            with np.errstate(divide="ignore"):
-                factor = totals.sum() / (n_classes * totals)
-            factor[totals == 0] = 0.0
-        else:
-            labels = self.classes_[encoded]
-            factor = compute_class_weight(self.class_weight, classes=self.classes_, y=labels)
-            if not (np.isfinite(factor).all() and (factor >= 0).all()):
-                raise ValueError("class_weight has negative or non-finite values.")
+        factor = self._class_factors(totals)
         empty = self.classes_[totals * factor == 0]
         if empty.size:
             raise ValueError(
@@ -222,6 +230,19 @@ class BaseMarginClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
                 "class_weight): give the class a positive weight or remove it from y."
             )
         return weight * factor[encoded]
+
+    def _class_factors(self, totals):
+        """Return the factor of each class; `totals` are the sums of their sample weights."""
+        if isinstance(self.class_weight, str):
+            with np.errstate(divide="ignore"):
+                factor = totals.sum() / (totals.size * totals)
+            return np.where(totals == 0, 0.0, factor)
+        factor = compute_class_weight(self.class_weight, classes=self.classes_, y=self.classes_)
+        if not (np.isfinite(factor).all() and (factor >= 0).all()):
+            raise ValueError(
+                "class_weight has negative or non-finite values: weights must be at least zero."
+            )
+        return factor
 
     def _store_diagnostics(self, solutions):
         def summary(name, dtype):
@@ -246,6 +267,14 @@ class BaseMarginClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def check_weights(sample_weight, X):
+    """Return `sample_weight` as a non-negative float64 array, ones when it is None."""
+    weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
+    if (weight < 0).any():
+        raise ValueError("sample_weight has negative values: weights must be at least zero.")
+    return weight
 
 
 def check_scale(X):

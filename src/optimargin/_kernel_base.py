@@ -31,7 +31,7 @@ class KernelClassifier(BaseMarginClassifier):
         self._projector = None
         if self.kernel == "linear":
             self._kernel = Kernel("linear")
-            return linear_design(X, weight, self.fit_intercept, self._choose_solver(X))
+            return self._linear_design(X, weight)
         if self.kernel == "precomputed" or callable(self.kernel):
             self._kernel = Kernel(self.kernel)
         else:
@@ -39,6 +39,10 @@ class KernelClassifier(BaseMarginClassifier):
             self.gamma_ = resolve_gamma(self.gamma, X, weight)
             self._kernel = Kernel(self.kernel, self.gamma_, self.degree, self.coef0)
         return self._kernel_design(X, weight)
+
+    def _linear_design(self, X, weight):
+        """Return the design of the linear kernel."""
+        return linear_design(X, weight, self.fit_intercept, self._choose_solver(X))
 
     def _kernel_design(self, X, weight):
         """Return the design of the whole Gram matrix."""

@@ -2,13 +2,22 @@
 
 import numpy as np
 from scipy.sparse import issparse
+from sklearn.base import _fit_context
+from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.extmath import safe_sparse_dot
+from sklearn.utils.multiclass import _check_partial_fit_first_call, check_classification_targets
+from sklearn.utils.validation import validate_data
 
-from optimargin._base import BaseMarginClassifier, check_scale
+from optimargin._base import BaseMarginClassifier, check_scale, check_weights
+from optimargin._core._svrg import StochasticPass
 from optimargin._odm_mixin import ODMMixin
 from optimargin.problems import FeatureDesign, LinearGramDesign
 from optimargin.solvers import SOLVERS
+
+_FACTORISE_UP_TO = 1000  # features, or dense samples, up to which a factorisation is fastest
+_SPARSE_ROWS_UP_TO = 5000
+_STEPS_OF_EQUAL_LENGTH = 64  # of a stream between two updates of the step length
 
 
 def linear_design(X, weight, fit_intercept, solver):
@@ -22,8 +31,97 @@ def linear_design(X, weight, fit_intercept, solver):
     return (LinearGramDesign if in_samples else FeatureDesign)(X, center)
 
 
+def choose_linear_solver(n_samples, n_features, *, sparse):
+    """Return the solver that was fastest in the benchmarks for data of this size."""
+    if n_features <= _FACTORISE_UP_TO or (not sparse and n_samples <= _FACTORISE_UP_TO):
+        return "newton"
+    if sparse and n_samples <= _SPARSE_ROWS_UP_TO:
+        return "newton"
+    return "newton_cg"
+
+
 class LinearODMClassifier(ODMMixin, BaseMarginClassifier):
-    """Linear optimal margin distribution machine."""
+    """Linear optimal margin distribution machine.
+
+    Minimises ``|w|^2 / 2 + sum_i s_i l(y_i (x_i' w + b)) / sum_i s_i`` with the loss
+    ``l(g) = C1 max(0, 1 - D - g)^2 + C2 max(0, g - 1 - D)^2`` of the margin g and the sample
+    weights s: margins are drawn to 1 from both sides, which optimises their mean and variance
+    where a support vector machine looks at the smallest one. ``C2=0, D=0`` is the support vector
+    machine with squared hinge loss and ``C = C1 / n_samples``.
+
+    Parameters
+    ----------
+    C1 : float, default=64.0
+        Price of margins below ``1 - D``. Weights are normalised, so it does not depend on the
+        number of samples.
+    C2 : float, default=16.0
+        Price of margins above ``1 + D``; may be 0.
+    D : float, default=0.2
+        Half-width of the band around margin 1 that costs nothing, in [0, 1).
+    fit_intercept : bool, default=True
+        Whether to fit an intercept; it is not penalised.
+    solver : {"auto", "newton", "newton_cg", "dcd", "svrg"}, default="auto"
+        How the objective is minimised; all solvers reach the same model. "newton" factorises
+        (few features, or few samples), "newton_cg" iterates (many of both), "dcd" and "svrg"
+        are the paper's algorithms. "auto" chooses by the size of the data.
+    tol : float, default=1e-6
+        The fit ends once the certified duality gap, relative to the objective, is at most
+        `tol`.
+    max_iter : int, default=1000
+        Limit on Newton steps or passes over the data.
+    class_weight : dict or "balanced", default=None
+        Factors of the sample weights, by class. "balanced" makes the weights of all classes
+        sum to the same.
+    warm_start : bool, default=False
+        Start the next `fit` at the current coefficients.
+    random_state : int, RandomState instance or None, default=None
+        For the order of samples in "dcd" and "svrg" and in `partial_fit`.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The class labels.
+    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
+        Coefficients of the features, in the precision of the data.
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+        The intercepts.
+    n_iter_ : int or ndarray of shape (n_classes,)
+        Newton steps or passes over the data; with more than two classes one number a class.
+    objective_ : float or ndarray of shape (n_classes,)
+        The minimum found.
+    dual_gap_ : float or ndarray of shape (n_classes,)
+        The certified relative duality gap: no model has an objective lower by more than that.
+    solver_ : str
+        The solver that was used.
+    t_ : int
+        Samples seen by `partial_fit`, after a call of it.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, where the data have names that are all strings.
+
+    See Also
+    --------
+    ODMClassifier : The same with a kernel.
+
+    References
+    ----------
+    T. Zhang and Z.-H. Zhou, "Optimal Margin Distribution Machine", IEEE Transactions on
+    Knowledge and Data Engineering 32(6), 2020.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from optimargin import LinearODMClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = make_pipeline(StandardScaler(), LinearODMClassifier()).fit(X, y)
+    >>> bool(model.score(X, y) > 0.96)
+    True
+    >>> bool(model[-1].dual_gap_ < 1e-12)
+    True
+    """
 
     _parameter_constraints: dict = {
         **BaseMarginClassifier._parameter_constraints,
@@ -75,8 +173,97 @@ class LinearODMClassifier(ODMMixin, BaseMarginClassifier):
         for k, solution in enumerate(solutions):
             coef[k], shift = training.design.features(solution.coef)
             intercept[k] = solution.intercept + shift
+        vars(self).pop("t_", None)  # a stream that was followed before ends here
         self.coef_ = coef.astype(training.X.dtype, copy=False)
         self.intercept_ = intercept.astype(training.X.dtype, copy=False)
 
     def _scores(self, X):
         return safe_sparse_dot(X, self.coef_.T, dense_output=True) + self.intercept_
+
+    def _choose_solver(self, X):
+        if self.solver != "auto":
+            return self.solver
+        return choose_linear_solver(*X.shape, sparse=issparse(X))
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X, y, classes=None, sample_weight=None):
+        """Learn from one batch of a stream that does not fit in memory.
+
+        Every call makes one pass of stochastic gradient steps over the batch. With t samples
+        seen the step is ``1 / (t + t0)``, so that (Robbins and Monro) the coefficients converge
+        to the minimiser of ``|w|^2 / 2 + E[s l(y (x' w + b))]`` over the distribution the
+        batches are drawn from; for w the expected error of the objective falls as O(1 / t).
+        Batches that repeat one data set lead to the model that `fit` finds on it, if its
+        weights have mean one. No gap is certified: `fit` is exact, this is not.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        classes : array-like of shape (n_classes,), default=None
+            All labels that will ever occur; needed in the first call.
+        sample_weight : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        self : object
+            The estimator.
+        """
+        first = not hasattr(self, "t_")
+        X, y = validate_data(self, X, y, reset=first, **self._input_checks())
+        check_classification_targets(y)
+        _check_partial_fit_first_call(self, classes)
+        if self.classes_.size < 2:
+            raise ValueError("classes has one class only: list every label of the stream.")
+        if first:
+            n_problems = 1 if self.classes_.size == 2 else self.classes_.size
+            if getattr(self, "coef_", np.empty(0)).shape != (n_problems, X.shape[1]):
+                self.coef_ = np.zeros((n_problems, X.shape[1]), dtype=X.dtype)
+                self.intercept_ = np.zeros(n_problems, dtype=X.dtype)
+            self.t_, self._largest_norm = 0, 0.0
+        if self.class_weight == "balanced":
+            raise ValueError(
+                "class_weight='balanced' needs all data at once: pass a dict, or sample_weight."
+            )
+        encoded = np.searchsorted(self.classes_, y)
+        if (self.classes_[np.minimum(encoded, self.classes_.size - 1)] != y).any():
+            raise ValueError("y has labels that are not in classes of the first partial_fit.")
+        check_scale(X)
+        weight = check_weights(sample_weight, X)
+        weight = weight * self._class_factors(np.ones(self.classes_.size))[encoded]
+        self._stochastic_pass(X, encoded, weight)
+        return self
+
+    def _stochastic_pass(self, X, encoded, weight):
+        n_samples = X.shape[0]
+        design = FeatureDesign(X)
+        loss = self._make_loss()
+        self._largest_norm = max(
+            self._largest_norm, (weight * (design.squared_norms + self.fit_intercept)).max()
+        )
+        seed = check_random_state(self.random_state).randint(2**31 - 1) + self.t_
+        zeros = np.zeros(n_samples)
+        for k in range(self.coef_.shape[0]):
+            positive = 1 if self.classes_.size == 2 else k
+            y = np.where(encoded == positive, 1.0, -1.0)
+            # A pass scales gradients by the number of samples, as for weights that sum to one.
+            step = loss.coordinate_step(np.maximum(weight, np.finfo(float).tiny) / n_samples)
+            passes = StochasticPass(step, y, seed=seed)
+            w = self.coef_[k].astype(np.float64)
+            intercept = float(self.intercept_[k])
+            for seen in range(0, n_samples, _STEPS_OF_EQUAL_LENGTH):
+                eta = 1.0 / (1 + self.t_ + seen + loss.smoothness * self._largest_norm)
+                scale, intercept = passes.run(
+                    design.rows_of(w),
+                    zeros,
+                    zeros,
+                    intercept,
+                    eta,
+                    eta if self.fit_intercept else 0.0,
+                    min(_STEPS_OF_EQUAL_LENGTH, n_samples - seen),
+                    1,
+                )
+                w *= scale
+            self.coef_[k] = w
+            self.intercept_[k] = intercept
+        self.t_ += n_samples

@@ -7,6 +7,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from optimargin._kernel_base import KernelClassifier
 from optimargin._odm_mixin import ODMMixin
+from optimargin.kernels import PreparedKernel
 from optimargin.problems import KernelDesign, PanelDesign
 
 _FLOAT32_TOL = 1e-8
@@ -14,7 +15,116 @@ _DIRECT_UP_TO = 700
 
 
 class ODMClassifier(ODMMixin, KernelClassifier):
-    """Kernel optimal margin distribution machine."""
+    """Kernel optimal margin distribution machine.
+
+    Minimises ``|w|^2 / 2 + sum_i s_i l(y_i f(x_i)) / sum_i s_i`` over the functions
+    ``f(x) = phi(x)' w + b`` of a kernel, with the loss
+    ``l(g) = C1 max(0, 1 - D - g)^2 + C2 max(0, g - 1 - D)^2`` of the margin g and the sample
+    weights s: margins are drawn to 1 from both sides, which optimises their mean and variance
+    where a support vector machine looks at the smallest one.
+
+    Parameters
+    ----------
+    C1 : float, default=256.0
+        Price of margins below ``1 - D``. Weights are normalised, so it does not depend on the
+        number of samples.
+    C2 : float, default=64.0
+        Price of margins above ``1 + D``; may be 0.
+    D : float, default=0.2
+        Half-width of the band around margin 1 that costs nothing, in [0, 1). Samples inside
+        the band are no support vectors: a larger `D` makes a sparser model.
+    kernel : {"linear", "rbf", "poly", "sigmoid", "precomputed"} or callable, default="rbf"
+        The kernel, as for `sklearn.svm.SVC`. A callable takes two matrices and returns the
+        matrix of kernel values between their rows.
+    gamma : {"scale", "auto", "mean_distance"} or float, default="scale"
+        Coefficient of "rbf", "poly" and "sigmoid". "scale" is
+        ``1 / (n_features * X.var())`` and "auto" ``1 / n_features``, as for `SVC`;
+        "mean_distance" is ``1 / (2 d^2)`` with the mean distance d of the training samples,
+        the paper's width. All of them take sample weights into account.
+    degree : float, default=3
+        Degree of "poly".
+    coef0 : float, default=0.0
+        Independent term of "poly" and "sigmoid".
+    fit_intercept : bool, default=True
+        Whether to fit an intercept; it is not penalised.
+    solver : {"auto", "newton", "newton_cg", "dcd"}, default="auto"
+        How the objective is minimised; all solvers reach the same model. "newton" factorises
+        the Gram matrix, "newton_cg" iterates with kernel values in float32 (in the precision
+        of the data where `tol` is below 1e-8), "dcd" is the paper's coordinate descent.
+        "auto" takes "newton" up to 700 samples and "newton_cg" past that.
+    cache_size : float, default=2000
+        Memory for kernel values in MB, for "newton_cg" and "dcd". What does not fit is computed
+        anew when needed.
+    tol : float, default=1e-6
+        The fit ends once the certified duality gap, relative to the objective, is at most
+        `tol`.
+    max_iter : int, default=1000
+        Limit on Newton steps or passes over the data.
+    class_weight : dict or "balanced", default=None
+        Factors of the sample weights, by class. "balanced" makes the weights of all classes
+        sum to the same.
+    random_state : int, RandomState instance or None, default=None
+        For the order of samples in "dcd" and the landmarks of "newton_cg".
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The class labels.
+    support_ : ndarray of shape (n_SV,)
+        Places of the support vectors in the training data; with more than two classes, of all
+        that support at least one class.
+    support_vectors_ : {ndarray, CSR} of shape (n_SV, n_features)
+        The support vectors; empty for a precomputed kernel.
+    dual_coef_ : ndarray of shape (1, n_SV) or (n_classes, n_SV)
+        Coefficients of the support vectors:
+        ``decision_function(X) == kernel(X, support_vectors_) @ dual_coef_.T + intercept_``.
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+        The intercepts.
+    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
+        Coefficients of the features; only for ``kernel="linear"``.
+    gamma_ : float
+        The value of `gamma` that was used, for kernels that have one.
+    n_iter_ : int or ndarray of shape (n_classes,)
+        Newton steps or passes over the data; with more than two classes one number a class.
+    objective_ : float or ndarray of shape (n_classes,)
+        The minimum found.
+    dual_gap_ : float or ndarray of shape (n_classes,)
+        The certified relative duality gap: no model has an objective lower by more than that.
+    solver_ : str
+        The solver that was used.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, where the data have names that are all strings.
+
+    See Also
+    --------
+    LinearODMClassifier : The same without a kernel, for large data.
+
+    Notes
+    -----
+    A kernel matrix that is not positive semi-definite ("sigmoid", some callables) has no unique
+    minimum. The model is then fitted with the positive part of its spectrum, and a warning says
+    so.
+
+    References
+    ----------
+    T. Zhang and Z.-H. Zhou, "Optimal Margin Distribution Machine", IEEE Transactions on
+    Knowledge and Data Engineering 32(6), 2020.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from optimargin import ODMClassifier
+    >>> X, y = make_moons(200, noise=0.2, random_state=0)
+    >>> model = ODMClassifier().fit(X, y)
+    >>> bool(model.score(X, y) > 0.95)
+    True
+    >>> model.solver_
+    'newton'
+    >>> bool(model.dual_gap_ < 1e-12)
+    True
+    """
 
     _parameter_constraints: dict = {
         **KernelClassifier._parameter_constraints,
@@ -25,8 +135,8 @@ class ODMClassifier(ODMMixin, KernelClassifier):
 
     def __init__(
         self,
-        C1=64.0,
-        C2=16.0,
+        C1=256.0,
+        C2=64.0,
         D=0.2,
         *,
         kernel="rbf",
@@ -62,6 +172,7 @@ class ODMClassifier(ODMMixin, KernelClassifier):
         if solver == "newton" or not self._kernel.is_positive_semidefinite:
             return super()._kernel_design(X, weight)
         n_samples = X.shape[0]
+        PreparedKernel(self._kernel, X).check_finite()
         if solver == "newton_cg":
             # Iterates are float64; rounding kernel values to float32 is well below any tol
             # that conjugate gradients can reach, and halves the memory traffic.

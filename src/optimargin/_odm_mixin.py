@@ -6,12 +6,14 @@ from numbers import Real
 import numpy as np
 from sklearn.model_selection import check_cv
 from sklearn.utils._param_validation import Interval, StrOptions, validate_params
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
 from optimargin._base import BaseMarginClassifier
 from optimargin.leave_one_out import error_bound, leave_folds_out, leave_one_out
 from optimargin.problems import ODMLoss
 from optimargin.solvers import SOLVERS
+
+_SHARP = 1e-13  # a relative gap at which the active set is that of the solution
 
 
 class ODMMixin(BaseMarginClassifier):
@@ -139,26 +141,15 @@ class ODMMixin(BaseMarginClassifier):
         """Apply a function of (rows, problem, coef, intercept) to every problem's solution."""
         X, y, sample_weight = self._training_arguments(X, y, sample_weight)
         training = self._rebuild(X, y, sample_weight)
-        # Samples of zero weight took no part: their value is that of the model itself.
-        scores = np.reshape(self.decision_function(X), (len(y), -1)).astype(np.float64)
+        scores = np.empty((len(y), len(training.problems)))
+        if training.rows.size < len(y):
+            # Samples of zero weight took no part: their value is that of the model itself.
+            scores[:] = np.reshape(self.decision_function(X), scores.shape)
         for k, problem in enumerate(training.problems):
             scores[training.rows, k] = left_out(
                 training.rows, problem, *self._solution(training, k)
             )
         return scores[:, 0] if len(training.problems) == 1 else scores
-
-    def _training_arguments(self, X, y, sample_weight):
-        check_is_fitted(self)
-        if X is None:
-            if not hasattr(self, "_training_data"):
-                raise ValueError(
-                    "This estimator was loaded without its training data: pass X, y and, if it "
-                    "was fitted with one, sample_weight."
-                )
-            X, y, sample_weight = self._training_data
-        elif y is None:
-            raise ValueError("X was given without y: pass the labels of the training data.")
-        return X, np.asarray(y), sample_weight
 
     def _rebuild(self, X, y, sample_weight):
         X, y = validate_data(self, X, y, reset=False, **self._input_checks())
@@ -179,5 +170,8 @@ class ODMMixin(BaseMarginClassifier):
             theta = np.zeros(design.n_samples)
             theta[np.searchsorted(training.rows, self.support_)] = self.dual_coef_[k]
             start = theta, float(self.intercept_[k])
+        point = problem.point(*start)
+        if point.relative_gap <= _SHARP:
+            return point.coef, point.intercept
         solution = SOLVERS["newton"](tol=self.tol, max_iter=self.max_iter).solve(problem, *start)
         return solution.coef, solution.intercept

@@ -146,6 +146,15 @@ class PreparedKernel:
         squares = row_norms(self._X, squared=True)
         return self._transform(squares)
 
+    def check_finite(self):
+        """Raise ValueError where kernel values overflow.
+
+        For a positive semi-definite kernel no value exceeds the largest on the diagonal.
+        """
+        with np.errstate(over="ignore", invalid="ignore"):
+            if not np.isfinite(self.diagonal()).all():
+                raise_overflow(self.kernel, self._X)
+
     def _values(self, A, B, norms, out):
         # Values too large for the precision are reported once, by `gram_matrix`.
         with np.errstate(over="ignore", invalid="ignore"):
@@ -267,6 +276,14 @@ def resolve_gamma(gamma, X, sample_weight):
     return float(gamma)
 
 
+def raise_overflow(kernel, X):
+    """Raise the error for kernel values that are not finite."""
+    raise ValueError(
+        f"Kernel {kernel.name!r} overflows on X (largest absolute value "
+        f"{abs(X).max():.3g}): scale the features, for example with StandardScaler."
+    )
+
+
 @dataclass(frozen=True)
 class GramMatrix:
     """A positive semi-definite Gram matrix ready for a solver.
@@ -304,10 +321,7 @@ def gram_matrix(kernel, X, sample_weight):
     """
     K = np.ascontiguousarray(kernel(X))
     if not np.isfinite(K.sum(dtype=np.float64)) and not np.isfinite(K).all():
-        raise ValueError(
-            f"Kernel {kernel.name!r} overflows on X (largest absolute value "
-            f"{abs(X).max():.3g}): scale the features, for example with StandardScaler."
-        )
+        raise_overflow(kernel, X)
     if kernel.is_positive_semidefinite:
         return GramMatrix(K)
     scale = np.abs(np.diagonal(K)).max(initial=0.0) or 1.0

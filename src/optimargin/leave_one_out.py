@@ -178,7 +178,10 @@ class _SampleSystem(_System):
         A *= self.root[:, None]
         A[np.arange(size), np.arange(size)] += 1.0
         if size:
-            self._factor = cho_factor(A, lower=True, overwrite_a=True, check_finite=False)
+            # The transpose is A itself in the order that LAPACK needs no copy of; zeros above
+            # the diagonal let the inverse of the factor be used as it is.
+            factor = cholesky(A.T, lower=True, overwrite_a=True, check_finite=False)
+            self._factor = factor, True
             self._ones = cho_solve(self._factor, self.root, check_finite=False)
             self._border = self.root @ self._ones
         self._inverse = None
@@ -188,7 +191,7 @@ class _SampleSystem(_System):
         if self.active.size == 0:
             return decision
         triangle, _ = dtrtri(self._factor[0], lower=True)
-        pivot = np.einsum("ij,ij->j", np.tril(triangle), triangle)
+        pivot = np.einsum("ij,ij->j", triangle, triangle)
         if self.problem.fit_intercept:
             pivot -= self._ones**2 / self._border
         # Alone in the active set, a sample leaves no model behind to ask.

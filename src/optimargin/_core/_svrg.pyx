@@ -29,12 +29,14 @@ cdef class StochasticPass:
     cdef const double[::1] y
     cdef Py_ssize_t[::1] order
     cdef uint64_t random_state
+    cdef Py_ssize_t place  # samples of the current pass that were visited
 
     def __init__(self, Step loss, const double[::1] y, *, uint64_t seed):
         self.loss = loss
         self.y = y
         self.order = np.arange(y.shape[0], dtype=np.intp)
         self.random_state = start(seed)
+        self.place = 0
 
     def run(
         self,
@@ -48,7 +50,7 @@ cdef class StochasticPass:
         Py_ssize_t batch_size,
     ):
         """Make `n_steps` steps of `batch_size` samples; return (a, intercept)."""
-        cdef Py_ssize_t n_samples = self.y.shape[0], place = 0, step, k, i, other
+        cdef Py_ssize_t n_samples = self.y.shape[0], place = self.place, step, k, i, other
         cdef double a = 1.0, scale = <double> n_samples / batch_size, moved
         cdef double[::1] change = np.empty(batch_size)
         with nogil:
@@ -74,4 +76,5 @@ cdef class StochasticPass:
                         rows.add(self.order[place + k], eta * change[k] / a)
                 intercept += intercept_eta * moved
                 place += batch_size
+        self.place = place
         return a, intercept

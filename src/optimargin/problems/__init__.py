@@ -2,12 +2,17 @@
 
 from optimargin.problems.feature_design import FeatureDesign
 from optimargin.problems.kernel_design import KernelDesign, LinearGramDesign, PanelDesign
+from optimargin.problems.ldm_dual import LDMDual
+from optimargin.problems.ldm_problem import LDMPoint, LDMProblem
 from optimargin.problems.losses import Loss, ODMLoss
 from optimargin.problems.margin_problem import MarginProblem, Point
 
 __all__ = [
     "FeatureDesign",
     "KernelDesign",
+    "LDMDual",
+    "LDMPoint",
+    "LDMProblem",
     "LinearGramDesign",
     "Loss",
     "MarginProblem",

@@ -47,13 +47,11 @@ class CholeskyShrinkage:
         if a * np.trace(self.gram) < n_samples:
             # S is close to G': forming it as (I - inverse) / a would cancel.
             return solve(self.gram), solve
-        inverse = lapack.dpotri(factor[0], lower=1)[0]
-        inverse = np.tril(inverse, -1)
-        inverse += inverse.T
-        inverse[diagonal, diagonal] = np.diagonal(lapack.dpotri(factor[0], lower=1)[0])
-        inverse *= -1.0 / a
-        inverse[diagonal, diagonal] += 1.0 / a
-        return inverse, solve
+        S = np.tril(lapack.dpotri(factor[0], lower=1)[0])
+        S *= -1.0 / a
+        S += np.tril(S, -1).T
+        S[diagonal, diagonal] += 1.0 / a
+        return S, solve
 
 
 class EighShrinkage:
@@ -82,12 +80,10 @@ class EighShrinkage:
 def scaled_gram(problem):
     """Return the Gram matrix of a sample-space problem scaled by the roots of the weights."""
     root = np.sqrt(problem.weight)
-    gram = problem.design.K * root
-    return (
-        np.multiply(gram, root[:, None], out=gram)
-        if gram.dtype == np.float64
-        else (gram.astype(np.float64) * root[:, None])
-    )
+    gram = problem.design.K.astype(np.float64)
+    gram *= root
+    gram *= root[:, None]
+    return gram
 
 
 @dataclass(frozen=True)

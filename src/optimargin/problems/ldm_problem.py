@@ -35,6 +35,8 @@ import numpy as np
 
 from optimargin.problems.margin_problem import GAP_FLOOR
 
+_INSEPARABLE = 1e-7  # margins below this share of the largest norm count as zero
+
 
 @dataclass(frozen=True)
 class LDMPoint:
@@ -68,6 +70,8 @@ class LDMPoint:
     @property
     def relative_gap(self):
         """The duality gap relative to the objective."""
+        if not np.isfinite(self.gap):
+            return np.inf
         return self.gap / max(abs(self.value), abs(self.value - self.gap), GAP_FLOOR)
 
 
@@ -132,15 +136,15 @@ class LDMProblem:
         """u: sample weights that give both classes weight one half."""
         return self.weight * (1 - self.imbalance * self.y) / (1 - self.imbalance**2)
 
-    def with_price(self, C):
-        """Return the same problem at another price of the hinge loss."""
+    def with_parameters(self, C, lambda1, lambda2):
+        """Return the problem on the same samples with other parameters."""
         return LDMProblem(
             self.design,
             self.y,
             self.weight,
             C,
-            self.lambda1,
-            self.lambda2,
+            lambda1,
+            lambda2,
             fit_intercept=self.fit_intercept,
         )
 
@@ -193,6 +197,28 @@ class LDMProblem:
             return np.inf if (slack > 1e-12).any() else float(np.maximum(terms, 0.0).sum())
         terms[lost] += self.C * self.weight[lost] * slack[lost]
         return float(np.maximum(terms, 0.0).sum())
+
+    def check_separable(self, box_dual):
+        """Raise if the dual variables prove that no model has all margins above zero.
+
+        For weights n_i >= 0 of sum one, the smallest margin of a model is at most
+        sum_i n_i g_i = w' sum_i n_i y_i phi_i + b sum_i n_i y_i, and both sums vanish.
+        """
+        share = box_dual - self.lower
+        if not share.sum() > 0:
+            return
+        share = self.y * share / share.sum()
+        excess = float(share.sum())
+        if self.fit_intercept:
+            if abs(excess) > _INSEPARABLE:
+                return
+            share = share - excess * self.balanced
+        r = self.design.represent(share)
+        if r @ self.design.metric(r) <= _INSEPARABLE**2 * np.max(self.design.squared_norms):
+            raise ValueError(
+                "The classes cannot be separated in this kernel, so a hard margin (C=inf) has no "
+                "solution: use a finite C or another kernel."
+            )
 
     def _balance(self, box_dual, slack):
         """Return `box_dual` moved within the box so that ``sum(y * box_dual)`` is zero.

@@ -2,6 +2,9 @@
 
 from optimargin.solvers.base import Solution, Solver
 from optimargin.solvers.dcd import DualCD
+from optimargin.solvers.interior_point import InteriorPoint
+from optimargin.solvers.ldm_dcd import LDMDualCD
+from optimargin.solvers.ldm_svrg import LDMSVRG
 from optimargin.solvers.newton import Newton
 from optimargin.solvers.newton_cg import NewtonCG
 from optimargin.solvers.svrg import SVRG
@@ -13,4 +16,23 @@ SOLVERS: dict[str, type[Solver]] = {
     "svrg": SVRG,
 }
 
-__all__ = ["SOLVERS", "SVRG", "DualCD", "Newton", "NewtonCG", "Solution", "Solver"]
+# For `LDMProblem`, whose hinge loss has no gradient.
+LDM_SOLVERS: dict[str, type[Solver]] = {
+    "dcd": LDMDualCD,
+    "interior_point": InteriorPoint,
+    "svrg": LDMSVRG,
+}
+
+__all__ = [
+    "LDMSVRG",
+    "LDM_SOLVERS",
+    "SOLVERS",
+    "SVRG",
+    "DualCD",
+    "InteriorPoint",
+    "LDMDualCD",
+    "Newton",
+    "NewtonCG",
+    "Solution",
+    "Solver",
+]

@@ -54,7 +54,26 @@ class Solver(ABC):
         self.tol = tol
         self.max_iter = max_iter
         self.seed = seed
+        self.begin_iteration = _no_task
+
+    def iterations(self):
+        """Yield 1, 2, ..., max_iter, with a task of the fit's callbacks around each.
+
+        Ends early when a callback asks for that.
+        """
+        for n_iter in range(1, self.max_iter + 1):
+            end_iteration = self.begin_iteration()
+            try:
+                yield n_iter
+            finally:
+                stop = end_iteration()
+            if stop:
+                return
 
     @abstractmethod
     def solve(self, problem, coef=None, intercept=0.0):
         """Minimise `problem`, starting at (`coef`, `intercept`), and return a `Solution`."""
+
+
+def _no_task():
+    return lambda: False

@@ -38,10 +38,9 @@ class DualCD(Solver):
             intercept_scale=scale,
             seed=self.seed,
         )
-        n_iter, next_check = 0, 1
-        while n_iter < self.max_iter:
+        next_check = 1
+        for n_iter in self.iterations():
             violation = descent.epoch()
-            n_iter += 1
             if problem.fit_intercept:
                 descent.recentre()
             if n_iter < next_check and violation > 0 and n_iter < self.max_iter:

@@ -2,8 +2,14 @@
 
 Dual   min over d   1/2 s' H s + (1's)^2 / (2 kappa) - sum_i d_i,   s = y d,   in a box
 
-(`problems.ldm_dual` has H.) Coordinate descent finds out cheaply which variables end at a
-bound; Newton steps on the others are exact as soon as it is right. The two alternate.
+(`problems.ldm_dual` has H; data given by features are for `ldm_linear_dcd`.) Coordinate descent
+finds out cheaply which variables end at a bound; the equations of that face, solved exactly, give
+the rest. Where many variables are inside the box and strongly coupled (large C, few features)
+descent is slow to find the face; an interior point method then takes over.
+
+An intercept without curvature of its own (kappa = 0) follows by the method of multipliers: it is
+anchored at its last value c_k with strength 1/sigma, so that c = (1's + c_k / sigma) / (kappa +
+1/sigma) within an epoch.
 
 Reference: T. Zhang and Z.-H. Zhou, Optimal Margin Distribution Machine, TKDE 2020, Algorithm 1.
 """
@@ -11,79 +17,89 @@ Reference: T. Zhang and Z.-H. Zhou, Optimal Margin Distribution Machine, TKDE 20
 import numpy as np
 
 from optimargin._core._coordinate_descent import BoxStep, Descent
-from optimargin._core._rows import GramRows
 from optimargin.problems.ldm_dual import LDMDual
 from optimargin.solvers.base import Solution, Solver
-from optimargin.solvers.box_newton import BoxQP
+from optimargin.solvers.interior_point import InteriorPoint, finish_on_face
+from optimargin.solvers.ldm_linear_dcd import LDMLinearCD
+from optimargin.solvers.ldm_systems import SampleSystem
 
-_EPOCHS = 10  # of coordinate descent between two attempts with Newton steps
-_NEWTON_STEPS = 8
-_EXACT_GAP = 1e-14
+_EPOCHS = (10, 20, 40, 80, 160)  # of descent between two attempts on a face
+_FACE_ROUNDS = 6
+_EXACT_GAP = 1e-12
 
 
 class LDMDualCD(Solver):
-    """Coordinate descent and projected Newton in sample space."""
+    """Coordinate descent and exact faces, in sample space."""
 
     def solve(self, problem, coef=None, intercept=0.0):
-        return self.solve_dual(LDMDual.of(problem))
+        if problem.design.space == "feature":
+            linear = LDMLinearCD(tol=self.tol, max_iter=self.max_iter, seed=self.seed)
+            linear.begin_iteration = self.begin_iteration
+            return linear.solve(problem, coef, intercept)
+        return Solution.from_point(*self.solve_system(SampleSystem(LDMDual.of(problem))))
 
-    def solve_dual(self, dual, d=None, c=0.0):
-        """Solve with the matrix of the dual in memory, from variables `d` and intercept `c`."""
-        problem = dual.problem
-        qp = BoxQP(dual)
-        d = problem.lower.copy() if d is None else np.clip(d, problem.lower, problem.upper)
-        state = qp.state(d, c)
-        n_iter, best = 0, None
-        while n_iter < self.max_iter:
-            epochs = min(_EPOCHS, self.max_iter - n_iter)
-            state = self._descend(qp, state, epochs)
-            n_iter += epochs
-            for _ in range(_NEWTON_STEPS):
-                stepped = qp.newton_step(state)
-                if stepped is None:
-                    break
-                before = qp.gap(state)
-                state, length = stepped
-                if length == 1.0 and not qp.gap(state) < 0.5 * before:
-                    break
-            point, state = self._certify(qp, state)
-            if best is None or point.gap <= best.gap:
-                best = point
-            if best.relative_gap <= self.tol:
+    def solve_system(self, system, start=None):
+        """Return the last point and the number of iterations.
+
+        Parameters
+        ----------
+        system : SampleSystem
+        start : tuple of ndarray of shape (n_samples,) and float, default=None
+            Dual variables and intercept, as `Descent` has them.
+        """
+        problem = system.problem
+        interior = InteriorPoint(tol=self.tol, max_iter=self.max_iter, seed=self.seed)
+        interior.begin_iteration = self.begin_iteration
+        if problem.is_hard:
+            return interior.solve_system(system)
+        d, c = (problem.lower, 0.0) if start is None else start
+        d = np.clip(d, problem.lower, problem.upper)
+        best, total, wait = None, 0, iter(_EPOCHS)
+        descent = None
+        left = next(wait)
+        for n_iter in self.iterations():
+            if descent is None:
+                descent, d, scale, pull = self._descent(system, d, c)
+            idle = descent.epoch() == 0 and not descent.is_shrunk
+            if pull:
+                descent.intercept = scale * (problem.y @ d + pull * descent.intercept)
+            left -= 1
+            if left and not idle and n_iter < self.max_iter:
+                continue
+            free = (d > problem.lower) & (d < problem.upper)
+            point = finish_on_face(problem, system, d, free, _FACE_ROUNDS)
+            best = point if best is None or point.gap < best.gap else best
+            total = n_iter
+            if best.relative_gap <= min(self.tol, _EXACT_GAP):
+                return best, n_iter
+            descent.unshrink()
+            left = next(wait, None)
+            if left is None:
                 break
-        return Solution.from_point(best, n_iter)
+        if best is not None and best.relative_gap <= self.tol:
+            return best, total
+        interior.max_iter = max(self.max_iter - total, 1)
+        point, n_iter = interior.solve_system(system)
+        return (point if best is None or point.gap < best.gap else best), total + n_iter
 
-    @staticmethod
-    def _certify(qp, state):
-        """Return the point of the iterate, and the iterate freed of rounding errors."""
-        dual = qp.dual
-        point = dual.point(state.d, state.c)
-        if dual.kappa is not None and qp.anchor(1.0)[1] > 0:
-            # An anchored intercept is slow where few variables are free.
-            c, _ = dual.problem.best_intercept(state.f)
-            other = dual.point(state.d, c)
-            if other.gap < point.gap:
-                return other, qp.state(state.d, c)
-        return point, qp.state(state.d, state.c)
-
-    def _descend(self, qp, state, epochs):
-        """Run some epochs of coordinate descent."""
-        y, d = qp.y, state.d.copy()
-        f = state.f.copy()
-        has_intercept = qp.dual.kappa is not None
-        kappa, pull = qp.anchor(1.0) if has_intercept else (1.0, 0.0)
+    def _descent(self, system, d, c):
+        """Return a descent from `d` and `c`, its variables, and how its intercept is anchored."""
+        problem = system.problem
+        kappa = system.dual.kappa
+        rows, norms = system.rows(problem.y * d)
+        scale = pull = 0.0
+        if kappa is not None:
+            typical = float(problem.weight @ norms) or 1.0
+            pull = 0.0 if kappa * typical >= 1.0 else 1.0 / typical
+            scale = 1.0 / (kappa + pull)
+        d = d.copy()
         descent = Descent(
-            GramRows(qp.H, None, f, qp.diagonal),
-            BoxStep(qp.lower, qp.upper, 1.0),
-            y,
+            rows,
+            BoxStep(problem.lower, problem.upper, 1.0),
+            problem.y,
             d,
-            intercept=(y @ d + pull * state.c) / kappa if has_intercept else 0.0,
-            intercept_scale=1.0 / kappa if has_intercept else 0.0,
+            intercept=scale * (problem.y @ d + pull * c),
+            intercept_scale=scale,
             seed=self.seed,
         )
-        for _ in range(epochs):
-            if descent.epoch() == 0 and not descent.is_shrunk:
-                break
-            if pull:
-                descent.intercept = (y @ d + pull * descent.intercept) / kappa
-        return qp.state(d, descent.intercept)
+        return descent, d, scale, pull

@@ -60,17 +60,19 @@ class Newton(Solver):
         point = problem.point(coef, intercept)
         exact_finish = self.exact_finish and system.operations <= _EXACT_FINISH
         done = _EXACT_GAP if exact_finish else self.tol
-        n_iter = 0
-        while n_iter < self.max_iter and point.relative_gap > done:
+        n_iter = 1
+        if point.relative_gap <= done:
+            return Solution.from_point(point, n_iter)
+        for n_iter in self.iterations():  # noqa: B007
             moved, length = problem.step(point, *system.direction(point))
-            n_iter += 1
             stalled = length == 0 or (length == 1 and moved.gap > 0.5 * point.gap)
             same_active_set = length == 1 and np.array_equal(moved.curvature, point.curvature)
             if moved.value <= point.value or moved.gap < point.gap:
                 point = moved
-            if stalled or (same_active_set and point.relative_gap <= self.tol):
+            settled = same_active_set and point.relative_gap <= self.tol
+            if stalled or settled or point.relative_gap <= done:
                 break
-        return Solution.from_point(point, max(n_iter, 1))
+        return Solution.from_point(point, n_iter)
 
 
 def _choose_system(problem):

@@ -39,11 +39,12 @@ class NewtonCG(Solver):
         if coef is None:
             coef, intercept = space.start()
         point = problem.point(coef, intercept)
-        n_iter = 0
-        while n_iter < self.max_iter and (n_iter == 0 or point.relative_gap > self.tol):
+        n_iter = 1
+        if point.relative_gap <= self.tol:
+            return Solution.from_point(point, n_iter)
+        for n_iter in self.iterations():  # noqa: B007
             point, length = problem.step(point, *space.direction(point))
-            n_iter += 1
-            if length == 0:
+            if length == 0 or point.relative_gap <= self.tol:
                 break
         return Solution.from_point(point, n_iter)
 

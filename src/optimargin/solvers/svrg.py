@@ -13,8 +13,6 @@ R. Johnson and T. Zhang, Accelerating stochastic gradient descent using predicti
 reduction, NIPS 2013.
 """
 
-import numpy as np
-
 from optimargin._core._svrg import StochasticPass
 from optimargin.solvers.base import Solution, Solver
 
@@ -28,7 +26,8 @@ class SVRG(Solver):
     Parameters
     ----------
     tol, max_iter, seed
-        See `Solver`; an iteration is one pass of n_samples gradients, snapshots included.
+        See `Solver`; `max_iter` and `n_iter` count passes of n_samples gradients, snapshots
+        included, while callbacks see one task a snapshot.
     batch_size : int, default=1
         Samples a step.
     """
@@ -47,10 +46,12 @@ class SVRG(Solver):
             problem.loss.coordinate_step(problem.weight), problem.y, seed=self.seed
         )
         point = problem.point(coef, intercept)
-        n_iter = 1
-        while n_iter < self.max_iter and point.relative_gap > self.tol:
+        n_passes = 1
+        for _ in self.iterations():
+            if n_passes >= self.max_iter or point.relative_gap <= self.tol:
+                break
             snapshot = point.coef - point.residual
-            offset = np.ascontiguousarray(point.residual.copy())
+            offset = point.residual.copy()
             shrunk, intercept = passes.run(
                 design.rows_of(offset),
                 design.decision(snapshot),
@@ -62,9 +63,9 @@ class SVRG(Solver):
                 batch_size,
             )
             moved = problem.point(snapshot + shrunk * offset, intercept)
-            n_iter += _INNER_PASSES + 1
+            n_passes += _INNER_PASSES + 1
             if moved.value < point.value:
                 point = moved
             else:
                 eta *= 0.5
-        return Solution.from_point(point, n_iter)
+        return Solution.from_point(point, n_passes)

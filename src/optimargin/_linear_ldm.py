@@ -1,0 +1,109 @@
+"""The linear large margin distribution machine."""
+
+import numpy as np
+from sklearn.utils._param_validation import StrOptions
+from sklearn.utils.extmath import safe_sparse_dot
+
+from optimargin._base import BaseMarginClassifier
+from optimargin._ldm_mixin import LDMMixin, ldm_design
+from optimargin.solvers import LDM_SOLVERS
+
+
+class LinearLDMClassifier(LDMMixin, BaseMarginClassifier):
+    """Linear large margin distribution machine.
+
+    Minimises ``1/2 |w|^2 + lambda1 Var - lambda2 Mean + C sum_i w_i max(0, 1 - g_i)`` over the
+    margins ``g_i = y_i (w'x_i + b)``; see `LDMClassifier`.
+
+    Parameters
+    ----------
+    C : float, default=10.0
+        Price of margins below one. ``np.inf`` asks for a hard margin: all margins at least one.
+    lambda1 : float, default=0.25
+        Weight of the margin variance.
+    lambda2 : float, default=0.25
+        Weight of the margin mean.
+    fit_intercept : bool, default=True
+        Fit an intercept that the penalty on w leaves alone.
+    solver : {"auto", "dcd", "interior_point"}, default="auto"
+        Coordinate descent on the dual with an exact end, or an interior point method.
+    tol : float, default=1e-6
+        The largest certified relative duality gap; most fits end far below it.
+    max_iter : int, default=1000
+    class_weight : dict or "balanced", default=None
+    random_state : int, RandomState instance or None, default=None
+        For the order in which the samples are visited.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+    coef_ : ndarray of shape (1 or n_classes, n_features)
+    intercept_ : ndarray of shape (1 or n_classes,)
+    objective_ : float or ndarray of shape (n_classes,)
+    dual_gap_ : float or ndarray of shape (n_classes,)
+        Certified relative duality gap.
+    n_iter_ : int or ndarray of shape (n_classes,)
+    solver_ : str
+
+    References
+    ----------
+    T. Zhang and Z.-H. Zhou, "Large margin distribution machine", KDD 2014.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from optimargin import LinearLDMClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = make_pipeline(StandardScaler(), LinearLDMClassifier()).fit(X, y)
+    >>> model.predict(X[:3])
+    array([0, 0, 0])
+    """
+
+    _parameter_constraints: dict = {
+        **BaseMarginClassifier._parameter_constraints,
+        **LDMMixin._parameter_constraints,
+        "solver": [StrOptions({"auto", *LDM_SOLVERS})],
+    }
+
+    def __init__(
+        self,
+        C=10.0,
+        lambda1=0.25,
+        lambda2=0.25,
+        *,
+        fit_intercept=True,
+        solver="auto",
+        tol=1e-6,
+        max_iter=1000,
+        class_weight=None,
+        random_state=None,
+    ):
+        self.C = C
+        self.lambda1 = lambda1
+        self.lambda2 = lambda2
+        self.fit_intercept = fit_intercept
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.class_weight = class_weight
+        self.random_state = random_state
+
+    def _make_design(self, X, weight):
+        return ldm_design(X, weight, self.fit_intercept)
+
+    def _choose_solver(self, X):
+        return "interior_point" if self.solver == "auto" else self.solver
+
+    def _store(self, training, solutions):
+        coef = np.empty((len(solutions), self.n_features_in_))
+        intercept = np.empty(len(solutions))
+        for k, solution in enumerate(solutions):
+            coef[k], shift = training.design.features(solution.coef)
+            intercept[k] = solution.intercept + shift
+        self.coef_ = coef.astype(training.X.dtype, copy=False)
+        self.intercept_ = intercept.astype(training.X.dtype, copy=False)
+
+    def _scores(self, X):
+        return safe_sparse_dot(X, self.coef_.T, dense_output=True) + self.intercept_
