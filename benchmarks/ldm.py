@@ -57,9 +57,7 @@ def path():
                 SVC(C=point["C"] / len(y), gamma=gamma).fit(X, y)
 
         peer, _ = timed(peers, 1)
-        cold = [
-            LDMClassifier(**point, **options).fit(X, y).objective_ for point in result.params
-        ]
+        cold = [LDMClassifier(**point, **options).fit(X, y).objective_ for point in result.params]
         difference = np.max(np.abs(result.objective[:, 0] - cold) / np.abs(cold))
         print(
             f"path    german m={len(y)} intercept={fit_intercept!s:5} {seconds:.2f} s, "
@@ -86,7 +84,9 @@ def linear():
     for name in ("ijcnn1", "adult-a"):
         X, y = load_sparse(name)
         for C in (10.0, 100.0):
-            seconds, model = timed(lambda X=X, y=y, C=C: LinearLDMClassifier(C=C, tol=GAP).fit(X, y))
+            seconds, model = timed(
+                lambda X=X, y=y, C=C: LinearLDMClassifier(C=C, tol=GAP).fit(X, y)
+            )
             peer, suboptimality = liblinear(X, y, C)
             print(
                 f"linear  {name} {X.shape[0]} x {X.shape[1]} C={C:g}: {seconds:.3f} s at gap "

@@ -1,0 +1,45 @@
+"""How times are taken: competitors in turn, medians, threads and machine stated."""
+
+import os
+import platform
+import statistics
+import time
+
+import numpy as np
+import scipy
+import sklearn
+from threadpoolctl import threadpool_info
+
+import optimargin
+
+
+def machine():
+    """Return one line that describes the machine and the versions."""
+    threads = max((pool["num_threads"] for pool in threadpool_info()), default=1)
+    return (
+        f"{os.cpu_count()} cores ({platform.machine()}), {threads} threads; "
+        f"Python {platform.python_version()}, optimargin {optimargin.__version__}, numpy "
+        f"{np.__version__}, scipy {scipy.__version__}, scikit-learn {sklearn.__version__}"
+    )
+
+
+def interleaved_medians(functions, repeats=5, budget=60.0):
+    """Return the median seconds of each function, called in turn.
+
+    Parameters
+    ----------
+    functions : dict of str to callable
+    repeats : int
+    budget : float
+        Seconds after which no further round is begun (each function runs at least once).
+    """
+    seconds = {name: [] for name in functions}
+    begin = time.perf_counter()
+    for _ in range(repeats):
+        for name, function in functions.items():
+            start = time.perf_counter()
+            function()
+            seconds[name].append(time.perf_counter() - start)
+        if time.perf_counter() - begin > budget:
+            break
+    return {name: statistics.median(values) for name, values in seconds.items()}
