@@ -19,6 +19,33 @@ from optimargin import ODMClassifier
 from optimargin.kernels import resolve_gamma
 
 
+def row(m, A, b, test):
+    """Time the competitors on one subset."""
+    gamma = resolve_gamma("mean_distance", A, np.ones(m))
+    fits = {
+        "optimargin": lambda: ODMClassifier(64, 16, 0.2, gamma=gamma).fit(A, b),
+        "SVC": lambda: svc.fit(A, b, gamma),
+    }
+    if intelex_svc.SVC is not None:
+        fits["intelex SVC"] = lambda: intelex_svc.fit(A, b, gamma)
+    models = {name: fit() for name, fit in fits.items()}
+    medians = interleaved_medians(fits, repeats=5, budget=90)
+    predictions = interleaved_medians(
+        {name: lambda model=model: model.predict(test) for name, model in models.items()}
+    )
+    per_vector = {name: predictions[name] / models[name].support_.size for name in predictions}
+    return {
+        "m": m,
+        "optimargin [s]": medians["optimargin"],
+        "SVC [s]": medians["SVC"],
+        "intelex SVC [s]": medians.get("intelex SVC"),
+        "speed-up over SVC": medians["SVC"] / medians["optimargin"],
+        "gap": models["optimargin"].dual_gap_,
+        "steps": models["optimargin"].n_iter_,
+        "prediction speed-up per support vector": per_vector["SVC"] / per_vector["optimargin"],
+    }
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sizes", nargs="+", type=int, default=[1000, 2000, 5000, 10_000, 20_000])
@@ -26,36 +53,11 @@ def main():
     warnings.simplefilter("ignore")
     X, y = load_large("adult-a")
     order = np.random.default_rng(0).permutation(y.size)
-    X = X[order].toarray()
-    y = y[order]
+    X, y = X[order].toarray(), y[order]
     rows = []
     for m in args.sizes:
-        A, b, test = X[:m], y[:m], X[-2000:]
-        gamma = resolve_gamma("mean_distance", A, np.ones(m))
-        fits = {
-            "optimargin": lambda: ODMClassifier(64, 16, 0.2, gamma=gamma).fit(A, b),
-            "SVC": lambda: svc.fit(A, b, gamma),
-        }
-        if intelex_svc.SVC is not None:
-            fits["intelex SVC"] = lambda: intelex_svc.fit(A, b, gamma)
-        models = {name: fit() for name, fit in fits.items()}
-        medians = interleaved_medians(fits, repeats=5, budget=90)
-        predictions = interleaved_medians(
-            {name: lambda model=model: model.predict(test) for name, model in models.items()}
-        )
-        per_vector = {name: predictions[name] / models[name].support_.size for name in predictions}
-        row = {
-            "m": m,
-            "optimargin [s]": medians["optimargin"],
-            "SVC [s]": medians["SVC"],
-            "intelex SVC [s]": medians.get("intelex SVC"),
-            "speed-up over SVC": medians["SVC"] / medians["optimargin"],
-            "gap": models["optimargin"].dual_gap_,
-            "steps": models["optimargin"].n_iter_,
-            "prediction speed-up per support vector": per_vector["SVC"] / per_vector["optimargin"],
-        }
-        rows.append(row)
-        print(row, flush=True)
+        rows.append(row(m, X[:m], y[:m], X[-2000:]))
+        print(rows[-1], flush=True)
     write(
         "kernel",
         "RBF kernel on subsets of adult-a",

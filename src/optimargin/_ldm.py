@@ -110,7 +110,7 @@ class LDMClassifier(LDMMixin, KernelClassifier):
         self.random_state = random_state
 
     def _linear_design(self, X, weight):
-        return ldm_design(X, weight, self.fit_intercept)
+        return ldm_design(X, weight, self.fit_intercept, self._choose_solver(X))
 
     def _choose_solver(self, X):
         if self.solver != "auto":

@@ -7,6 +7,10 @@ from sklearn.utils.extmath import safe_sparse_dot
 from optimargin._base import BaseMarginClassifier
 from optimargin._ldm_mixin import LDMMixin, ldm_design
 from optimargin.solvers import LDM_SOLVERS
+from optimargin.solvers.ldm_dcd import INTERIOR_UP_TO
+
+_ROUGH = 1e-5
+_MANY_SAMPLES = 5000
 
 
 class LinearLDMClassifier(LDMMixin, BaseMarginClassifier):
@@ -25,8 +29,9 @@ class LinearLDMClassifier(LDMMixin, BaseMarginClassifier):
         Weight of the margin mean.
     fit_intercept : bool, default=True
         Fit an intercept that the penalty on w leaves alone.
-    solver : {"auto", "dcd", "interior_point"}, default="auto"
-        Coordinate descent on the dual with an exact end, or an interior point method.
+    solver : {"auto", "dcd", "interior_point", "svrg"}, default="auto"
+        Interior point method for few features or few samples; coordinate descent on the dual, or
+        stochastic variance-reduced gradient, for large sparse data.
     tol : float, default=1e-6
         The largest certified relative duality gap; most fits end far below it.
     max_iter : int, default=1000
@@ -91,10 +96,16 @@ class LinearLDMClassifier(LDMMixin, BaseMarginClassifier):
         self.random_state = random_state
 
     def _make_design(self, X, weight):
-        return ldm_design(X, weight, self.fit_intercept)
+        return ldm_design(X, weight, self.fit_intercept, self._choose_solver(X))
 
     def _choose_solver(self, X):
-        return "interior_point" if self.solver == "auto" else self.solver
+        if self.solver != "auto":
+            return self.solver
+        n_samples, n_features = X.shape
+        large = min(n_samples, n_features) > INTERIOR_UP_TO
+        # A loose tolerance is met by few epochs, before factorisations pay.
+        rough = self.tol >= _ROUGH and n_samples >= _MANY_SAMPLES
+        return "dcd" if large or (rough and not np.isinf(self.C)) else "interior_point"
 
     def _store(self, training, solutions):
         coef = np.empty((len(solutions), self.n_features_in_))

@@ -173,7 +173,7 @@ class LinearODMClassifier(ODMMixin, BaseMarginClassifier):
         for k, solution in enumerate(solutions):
             coef[k], shift = training.design.features(solution.coef)
             intercept[k] = solution.intercept + shift
-        vars(self).pop("t_", None)  # a stream that was followed before ends here
+        self.__dict__.pop("t_", None)  # a stream that was followed before ends here
         self.coef_ = coef.astype(training.X.dtype, copy=False)
         self.intercept_ = intercept.astype(training.X.dtype, copy=False)
 

@@ -163,8 +163,8 @@ class PreparedKernel:
             else:
                 K = np.dot(A, B.T, out=out)
             if norms is not None:
-                n_threads = n_threads_for(10 * K.size)
-                rbf_in_place(K, *norms, self.kernel.gamma, n_threads)
+                rows, columns = norms
+                rbf_in_place(K, rows, columns, self.kernel.gamma, n_threads_for(10 * K.size))
             else:
                 K = self._transform(K)
         if out is not None and K is not out:

@@ -2,7 +2,7 @@
 
 Dual   min over d   1/2 s' H s + (1's)^2 / (2 kappa) - sum_i d_i,   s = y d,   in a box
 
-(`problems.ldm_dual` has H; data given by features are for `ldm_linear_dcd`.) Coordinate descent
+(`problems.ldm_dual` has H; data given by features go to `ldm_linear_dcd` first.) Coordinate descent
 finds out cheaply which variables end at a bound; the equations of that face, solved exactly, give
 the rest. Where many variables are inside the box and strongly coupled (large C, few features)
 descent is slow to find the face; an interior point method then takes over.
@@ -26,6 +26,8 @@ from optimargin.solvers.ldm_systems import SampleSystem
 _EPOCHS = (10, 20, 40, 80, 160)  # of descent between two attempts on a face
 _FACE_ROUNDS = 6
 _EXACT_GAP = 1e-12
+_LINEAR_EPOCHS = 50
+INTERIOR_UP_TO = 1000  # features up to which a matrix of their size is no burden
 
 
 class LDMDualCD(Solver):
@@ -33,10 +35,22 @@ class LDMDualCD(Solver):
 
     def solve(self, problem, coef=None, intercept=0.0):
         if problem.design.space == "feature":
-            linear = LDMLinearCD(tol=self.tol, max_iter=self.max_iter, seed=self.seed)
-            linear.begin_iteration = self.begin_iteration
-            return linear.solve(problem, coef, intercept)
+            return self._solve_linear(problem)
         return Solution.from_point(*self.solve_system(SampleSystem(LDMDual.of(problem))))
+
+    def _solve_linear(self, problem):
+        small = problem.design.n_coef <= INTERIOR_UP_TO
+        best = None
+        if not problem.is_hard:
+            epochs = min(self.max_iter, _LINEAR_EPOCHS) if small else self.max_iter
+            linear = LDMLinearCD(tol=self.tol, max_iter=epochs, seed=self.seed)
+            linear.begin_iteration = self.begin_iteration
+            best = linear.solve(problem)
+            if best.dual_gap <= self.tol or not small:
+                return best
+        interior = InteriorPoint(tol=self.tol, max_iter=self.max_iter)
+        solution = interior.solve(problem)
+        return solution if best is None or solution.dual_gap < best.dual_gap else best
 
     def solve_system(self, system, start=None):
         """Return the last point and the number of iterations.

@@ -27,6 +27,8 @@ class LDMSVRG(Solver):
     """SVRG in feature space; an iteration is a snapshot and the steps up to the next."""
 
     def solve(self, problem, coef=None, intercept=0.0):
+        if problem.is_hard:
+            raise ValueError("solver='svrg' needs a finite C: use solver='interior_point'.")
         design, y, weight = problem.design, problem.y, problem.weight
         n_samples = design.n_samples
         size = float(np.max(weight * (design.squared_norms + problem.fit_intercept)))
@@ -38,8 +40,9 @@ class LDMSVRG(Solver):
         share = np.ones(n_samples)
         w = np.zeros(design.n_coef)
         point = best = self._point(problem, w, 0.0, share)
-        n_iter = 1
-        for n_iter in self.iterations():
+        n_iter = 0
+        for _ in self.iterations():
+            n_iter += 1
             margin = y * (point.decision + point.intercept)
             below = np.where(margin < 1, problem.C * weight, 0.0)
             theta = y * (problem.lower + below)

@@ -91,7 +91,7 @@ class _FeatureSystem:
         self.problem = problem
         self.operations = problem.design.n_samples * float(problem.design.n_coef) ** 2
         self.weight = np.zeros(problem.design.n_samples)
-        self.gram = 0.0
+        self.gram = np.zeros(())  # of `weight`
 
     def start(self, solver):
         """Solve a subsample, where the data are large enough for that to pay."""
@@ -119,7 +119,7 @@ class _FeatureSystem:
         problem, n_coef = self.problem, self.problem.design.n_coef
         change = point.curvature - self.weight
         if 2 * np.count_nonzero(change) > np.count_nonzero(point.curvature):
-            self.gram, change = 0.0, point.curvature
+            self.gram, change = np.zeros(()), point.curvature
         self.gram = self.gram + problem.design.weighted_gram(change)
         self.weight = point.curvature
         hessian = self.gram.copy()

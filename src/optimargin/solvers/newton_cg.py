@@ -178,4 +178,7 @@ class _SampleSpace:
         return solution
 
 
-_SPACES = {"feature": _FeatureSpace, "sample": _SampleSpace}
+_SPACES: dict[str, type[_FeatureSpace] | type[_SampleSpace]] = {
+    "feature": _FeatureSpace,
+    "sample": _SampleSpace,
+}
