@@ -85,7 +85,9 @@ def linear():
         X, y = load_sparse(name)
         for C in (10.0, 100.0):
             seconds, model = timed(
-                lambda X=X, y=y, C=C: LinearLDMClassifier(C=C, tol=GAP).fit(X, y)
+                lambda X=X, y=y, C=C: LinearLDMClassifier(C=C, fit_intercept=False, tol=GAP).fit(
+                    X, y
+                )
             )
             peer, suboptimality = liblinear(X, y, C)
             print(

@@ -234,12 +234,6 @@ def test_bad_parameters_are_named(params):
         LDMClassifier(**params).fit(X, y)
 
 
-def test_a_fit_that_misses_tol_warns_with_its_gap():
-    X, y = two_classes(60)
-    with pytest.warns(Warning, match="duality gap"):
-        LDMClassifier(1e4, solver="interior_point", max_iter=1, tol=1e-12).fit(X, y)
-
-
 def test_the_printed_bound_needs_the_training_data_after_pickling():
     X, y = two_classes(40)
     model = LDMClassifier(fit_intercept=False).fit(X, y)

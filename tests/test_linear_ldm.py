@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.datasets import load_breast_cancer
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import scale
 from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -135,3 +136,9 @@ def test_float32_is_used_as_it_is(solver):
     assert model.objective_ == pytest.approx(
         double.objective_, rel=1e-3 if solver == "svrg" else 1e-5
     )
+
+
+def test_a_fit_that_misses_tol_warns_with_its_gap():
+    X, y = two_classes(60)
+    with pytest.warns(ConvergenceWarning, match="duality gap"):
+        LinearLDMClassifier(1e3, solver="svrg", max_iter=1).fit(X, y)

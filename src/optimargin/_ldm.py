@@ -110,7 +110,8 @@ class LDMClassifier(LDMMixin, KernelClassifier):
         self.random_state = random_state
 
     def _linear_design(self, X, weight):
-        return ldm_design(X, weight, self.fit_intercept, self._choose_solver(X))
+        in_samples = self._choose_solver(X) == "dcd" or X.shape[0] < X.shape[1]
+        return ldm_design(X, weight, self.fit_intercept, in_samples=in_samples)
 
     def _choose_solver(self, X):
         if self.solver != "auto":

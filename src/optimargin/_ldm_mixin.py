@@ -14,8 +14,6 @@ from optimargin.problems import FeatureDesign, LDMDual, LDMProblem, LinearGramDe
 from optimargin.solvers import LDM_SOLVERS
 from optimargin.solvers.ldm_systems import FeatureSystem
 
-GRAM_UP_TO = 4000  # samples of linear data that are worth a Gram matrix
-
 
 class LDMMixin(BaseMarginClassifier):
     """The parameters of the LDM objective and the paper's error bound."""
@@ -116,14 +114,10 @@ def _printed_bound(problem, hinge_dual):
     return float(problem.weight @ terms)
 
 
-def ldm_design(X, weight, fit_intercept, solver):
-    """Return the design of linear data: features or, where there are fewer, samples."""
+def ldm_design(X, weight, fit_intercept, *, in_samples):
+    """Return the design of linear data, one coefficient a feature or one a sample."""
     check_scale(X)
     center = None
     if fit_intercept and not issparse(X):
         center = np.average(X, axis=0, weights=weight).astype(np.float64)
-    n_samples, n_features = X.shape
-    in_samples = n_samples < n_features and (
-        solver == "interior_point" or (solver == "dcd" and n_samples <= GRAM_UP_TO)
-    )
     return (LinearGramDesign if in_samples else FeatureDesign)(X, center)

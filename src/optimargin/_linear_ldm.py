@@ -11,6 +11,7 @@ from optimargin.solvers.ldm_dcd import INTERIOR_UP_TO
 
 _ROUGH = 1e-5
 _MANY_SAMPLES = 5000
+_GRAM_UP_TO = 4000  # samples that are worth a Gram matrix
 
 
 class LinearLDMClassifier(LDMMixin, BaseMarginClassifier):
@@ -96,7 +97,12 @@ class LinearLDMClassifier(LDMMixin, BaseMarginClassifier):
         self.random_state = random_state
 
     def _make_design(self, X, weight):
-        return ldm_design(X, weight, self.fit_intercept, self._choose_solver(X))
+        n_samples, n_features = X.shape
+        solver = self._choose_solver(X)
+        in_samples = n_samples < n_features and (
+            solver == "interior_point" or (solver == "dcd" and n_samples <= _GRAM_UP_TO)
+        )
+        return ldm_design(X, weight, self.fit_intercept, in_samples=in_samples)
 
     def _choose_solver(self, X):
         if self.solver != "auto":

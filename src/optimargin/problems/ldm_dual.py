@@ -146,6 +146,8 @@ class LDMDual:
             The centred intercept.
         """
         problem = self.problem
+        # Outside the box, variables of dependent samples can be huge and cancel badly.
+        box_dual = np.clip(box_dual, problem.lower, problem.upper)
         s = problem.y * box_dual
         theta = s - problem.variance_gradient(self.H @ s + center)
         decision = problem.design.decision(theta)
