@@ -96,17 +96,14 @@ def two_classes(n_samples=60, n_features=4, *, noise=0.7, seed=0):
 
 
 def untidy_csr(X):
-    """Return X as CSR with unsorted indices, and with one entry stored in two parts."""
+    """Return X as CSR with unsorted indices, and with one entry a row stored in two parts."""
     X = sp.csr_array(X)
-    data, indices, indptr = list(X.data), list(X.indices), X.indptr.copy()
-    data[0] /= 2
-    data.insert(0, data[0])
-    indices.insert(0, indices[0])
-    indptr[1:] += 1
-    for first, last in pairwise(indptr):
-        data[first:last] = data[first:last][::-1]
-        indices[first:last] = indices[first:last][::-1]
-    untidy = sp.csr_array((data, indices, indptr), shape=X.shape, dtype=X.dtype)
+    data = [np.insert(X.data[a:b], 0, X.data[a] / 2)[::-1] for a, b in pairwise(X.indptr)]
+    indices = [np.insert(X.indices[a:b], 0, X.indices[a])[::-1] for a, b in pairwise(X.indptr)]
+    for row in data:
+        row[-2] /= 2
+    indptr = X.indptr + np.arange(X.shape[0] + 1)
+    untidy = sp.csr_array((np.concatenate(data), np.concatenate(indices), indptr), shape=X.shape)
     assert not untidy.has_canonical_format
     return untidy
 
@@ -128,7 +125,6 @@ FEATURE_DESIGNS = {
     "dense-centred": lambda X: (FeatureDesign(X, _mean(X)), X - _mean(X)),
     "csr": lambda X: (FeatureDesign(sp.csr_array(_mostly_zero(X))), _mostly_zero(X)),
     "csr-int64": lambda X: (FeatureDesign(with_wide_indices(_mostly_zero(X))), _mostly_zero(X)),
-    "csr-untidy": lambda X: (FeatureDesign(untidy_csr(_mostly_zero(X))), _mostly_zero(X)),
 }
 SAMPLE_DESIGNS = {
     "gram": lambda X: (KernelDesign(_gram(X)), X),
@@ -136,7 +132,6 @@ SAMPLE_DESIGNS = {
     "panels-half-kept": lambda X: (_panels(X, kept=0.3), X),
     "linear-gram": lambda X: (LinearGramDesign(X), X),
     "linear-gram-centred": lambda X: (LinearGramDesign(X, _mean(X)), X - _mean(X)),
-    "linear-gram-csr": lambda X: (LinearGramDesign(sp.csr_array(X)), X),
 }
 DESIGNS = FEATURE_DESIGNS | SAMPLE_DESIGNS
 

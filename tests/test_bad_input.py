@@ -6,10 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from optimargin import ODMClassifier
-from tests.cases import ESTIMATORS, two_classes, untidy_csr, with_wide_indices
+from tests.cases import ESTIMATORS, models, two_classes, untidy_csr, with_wide_indices
 
 X, Y = two_classes(20, 3)
 
@@ -189,9 +190,11 @@ def test_a_kernel_that_overflows_asks_for_scaling():
         ODMClassifier(kernel="poly", degree=9, gamma=1.0).fit(X * 1e40, Y)
 
 
-def test_a_single_precision_overflow_asks_for_scaling():
+@pytest.mark.parametrize("model", models("precomputed", "callable"))
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array], ids=["dense", "csr"])
+def test_a_single_precision_overflow_asks_for_scaling(model, make):
     with pytest.raises(ValueError, match=r"overflow.*scale the features"):
-        ODMClassifier().fit((X * 1e25).astype(np.float32), Y)
+        clone(model).fit(make((X * 1e25).astype(np.float32)), Y)
 
 
 def test_a_fractional_degree_of_negative_products_is_explained():

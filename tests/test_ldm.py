@@ -226,7 +226,16 @@ def test_a_mean_without_variance_that_has_no_minimum_is_explained():
 
 @pytest.mark.parametrize(
     "params",
-    [{"C": 0}, {"C": -1.0}, {"C": np.nan}, {"lambda1": -1}, {"lambda2": np.inf}, {"solver": "smo"}],
+    [
+        {"C": 0},
+        {"C": -1.0},
+        {"C": np.nan},
+        {"C": 1e300},
+        {"lambda1": -1},
+        {"lambda1": 1e300},
+        {"lambda2": np.inf},
+        {"solver": "smo"},
+    ],
 )
 def test_bad_parameters_are_named(params):
     X, y = two_classes(20)

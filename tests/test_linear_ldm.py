@@ -91,10 +91,10 @@ def test_descent_without_the_interior_point_method_reaches_1e_6(lambda1):
 
 def test_more_features_than_samples_give_the_model_of_the_linear_kernel():
     X, y = two_classes(30, 50)
-    model = LinearLDMClassifier().fit(X, y)
-    kernel = LDMClassifier(kernel="linear").fit(X, y)
+    model = LinearLDMClassifier(10.0, 1.0, 1.0).fit(X, y)
+    kernel = LDMClassifier(10.0, 1.0, 1.0, kernel="linear").fit(X, y)
     np.testing.assert_allclose(model.coef_, kernel.coef_, atol=1e-8)
-    gram = LDMClassifier(kernel="precomputed").fit(X @ X.T, y)
+    gram = LDMClassifier(10.0, 1.0, 1.0, kernel="precomputed").fit(X @ X.T, y)
     np.testing.assert_allclose(model.decision_function(X), gram.decision_function(X @ X.T))
 
 
@@ -142,3 +142,13 @@ def test_a_fit_that_misses_tol_warns_with_its_gap():
     X, y = two_classes(60)
     with pytest.warns(ConvergenceWarning, match="duality gap"):
         LinearLDMClassifier(1e3, solver="svrg", max_iter=1).fit(X, y)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("size", [1e-200, 1e100, 1e139])
+def test_extreme_scales_give_a_finite_model(solver, size):
+    X, y = two_classes(20)
+    model = LinearLDMClassifier(solver=solver, max_iter=50).fit(X * size, y)
+    assert np.isfinite(model.decision_function(X * size)).all()
+    assert not np.isnan(model.dual_gap_)

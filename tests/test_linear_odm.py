@@ -32,10 +32,17 @@ def test_decision_is_the_product_with_coef_plus_intercept(n_classes):
     np.testing.assert_allclose(model.decision_function(X).reshape(60, -1), expected)
 
 
-@pytest.mark.parametrize("make", [np.asarray, sp.csr_array])
-@pytest.mark.parametrize(("shape", "design"), [((9, 5), FeatureDesign), ((5, 9), LinearGramDesign)])
-def test_the_smaller_of_both_designs_is_taken(make, shape, design):
-    assert type(linear_design(make(np.ones(shape)), np.ones(shape[0]), True)) is design
+@pytest.mark.parametrize(
+    ("shape", "make", "solver", "design"),
+    [
+        ((9, 5), np.asarray, "newton", FeatureDesign),
+        ((5, 9), np.asarray, "newton", LinearGramDesign),
+        ((5, 9), sp.csr_array, "newton", FeatureDesign),
+        ((5, 9), np.asarray, "dcd", FeatureDesign),
+    ],
+)
+def test_newton_works_in_samples_where_dense_rows_are_wide(shape, make, solver, design):
+    assert type(linear_design(make(np.ones(shape)), np.ones(shape[0]), True, solver)) is design
 
 
 @pytest.mark.parametrize("shape", [(60, 4), (20, 40)], ids=["tall", "wide"])

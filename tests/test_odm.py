@@ -111,8 +111,8 @@ def test_kernel_coefficients_are_the_dual_solution():
 def test_the_linear_kernel_equals_the_linear_classifier(fit_intercept, shape, make):
     X, y = two_classes(*shape)
     X = make(X)
-    kernel = ODMClassifier(kernel="linear", fit_intercept=fit_intercept).fit(X, y)
-    linear = LinearODMClassifier(fit_intercept=fit_intercept).fit(X, y)
+    kernel = ODMClassifier(64.0, 16.0, 0.2, kernel="linear", fit_intercept=fit_intercept).fit(X, y)
+    linear = LinearODMClassifier(64.0, 16.0, 0.2, fit_intercept=fit_intercept).fit(X, y)
     assert kernel.objective_ == pytest.approx(linear.objective_, rel=1e-10)
     np.testing.assert_allclose(kernel.coef_, linear.coef_, rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(kernel.intercept_, linear.intercept_, rtol=1e-6, atol=1e-9)

@@ -15,7 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from optimargin._callbacks import CallbackSupportMixin, FitTasks, with_callbacks
-from optimargin.problems import FeatureDesign, KernelDesign, MarginProblem
+from optimargin.problems import FeatureDesign, KernelDesign, MarginProblem, canonical
 from optimargin.solvers import SOLVERS
 
 
@@ -107,9 +107,7 @@ class BaseMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator,
         """
         data = (X, y, sample_weight)
         X, y = validate_data(self, X, y, **self._input_checks())
-        if issparse(X) and not X.has_canonical_format:
-            X = X.copy()
-            X.sum_duplicates()
+        X = canonical(X)
         check_classification_targets(y)
         self.classes_ = np.unique(y)
         if self.classes_.size < 2:

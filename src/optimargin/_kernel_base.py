@@ -42,7 +42,7 @@ class KernelClassifier(BaseMarginClassifier):
 
     def _linear_design(self, X, weight):
         """Return the design of the linear kernel."""
-        return linear_design(X, weight, self.fit_intercept, self._choose_solver(X))
+        return linear_design(X, weight, self.fit_intercept)
 
     def _kernel_design(self, X, weight):
         """Return the design of the whole Gram matrix."""
@@ -68,7 +68,7 @@ class KernelClassifier(BaseMarginClassifier):
             intercept[k] = solution.intercept
             in_features = design.space == "feature"
             dual_coef[k] = problem.y * solution.dual if in_features else solution.coef
-            if self.kernel == "linear":
+            if hasattr(design, "features"):
                 intercept[k] += design.features(solution.coef)[1]
         if self._projector is not None:
             dual_coef = dual_coef @ self._projector.T

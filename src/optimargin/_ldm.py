@@ -18,11 +18,11 @@ class LDMClassifier(LDMMixin, KernelClassifier):
 
     Parameters
     ----------
-    C : float, default=10.0
+    C : float, default=256.0
         Price of margins below one. ``np.inf`` asks for a hard margin: all margins at least one.
-    lambda1 : float, default=0.25
+    lambda1 : float, default=4.0
         Weight of the margin variance.
-    lambda2 : float, default=0.25
+    lambda2 : float, default=1.0
         Weight of the margin mean.
     kernel : {"linear", "rbf", "poly", "sigmoid", "precomputed"} or callable, default="rbf"
     gamma : {"scale", "auto", "mean_distance"} or float, default="scale"
@@ -80,9 +80,9 @@ class LDMClassifier(LDMMixin, KernelClassifier):
 
     def __init__(
         self,
-        C=10.0,
-        lambda1=0.25,
-        lambda2=0.25,
+        C=256.0,
+        lambda1=4.0,
+        lambda2=1.0,
         *,
         kernel="rbf",
         gamma="scale",

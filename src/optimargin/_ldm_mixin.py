@@ -14,6 +14,8 @@ from optimargin.problems import FeatureDesign, LDMDual, LDMProblem, LinearGramDe
 from optimargin.solvers import LDM_SOLVERS
 from optimargin.solvers.ldm_systems import FeatureSystem
 
+_LARGEST = 1e30
+
 
 class LDMMixin(BaseMarginClassifier):
     """The parameters of the LDM objective and the paper's error bound."""
@@ -25,6 +27,13 @@ class LDMMixin(BaseMarginClassifier):
     }
 
     def _make_problem(self, design, y, weight):
+        for name in ("C", "lambda1", "lambda2"):
+            value = float(getattr(self, name))
+            if _LARGEST < value < np.inf:
+                raise ValueError(
+                    f"{name}={value:g} is too large for arithmetic: use at most {_LARGEST:g}"
+                    f"{' or inf, a hard margin' if name == 'C' else ''}."
+                )
         return LDMProblem(
             design,
             y,

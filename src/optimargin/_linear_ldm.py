@@ -24,9 +24,9 @@ class LinearLDMClassifier(LDMMixin, BaseMarginClassifier):
     ----------
     C : float, default=10.0
         Price of margins below one. ``np.inf`` asks for a hard margin: all margins at least one.
-    lambda1 : float, default=0.25
+    lambda1 : float, default=1.0
         Weight of the margin variance.
-    lambda2 : float, default=0.25
+    lambda2 : float, default=1.0
         Weight of the margin mean.
     fit_intercept : bool, default=True
         Fit an intercept that the penalty on w leaves alone.
@@ -76,8 +76,8 @@ class LinearLDMClassifier(LDMMixin, BaseMarginClassifier):
     def __init__(
         self,
         C=10.0,
-        lambda1=0.25,
-        lambda2=0.25,
+        lambda1=1.0,
+        lambda2=1.0,
         *,
         fit_intercept=True,
         solver="auto",

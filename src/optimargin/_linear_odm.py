@@ -20,14 +20,14 @@ _SPARSE_ROWS_UP_TO = 5000
 _STEPS_OF_EQUAL_LENGTH = 64  # of a stream between two updates of the step length
 
 
-def linear_design(X, weight, fit_intercept, solver):
-    """Return the design of linear data; Newton's for short and wide dense data is a Gram matrix."""
+def linear_design(X, weight, fit_intercept, *, in_samples=None):
+    """Return the design of linear data, in sample space where samples are fewer than features."""
     check_scale(X)
     center = None
     if fit_intercept and not issparse(X):
         center = np.average(X, axis=0, weights=weight).astype(np.float64)
-    n_samples, n_features = X.shape
-    in_samples = solver == "newton" and n_samples < n_features and not issparse(X)
+    if in_samples is None:
+        in_samples = X.shape[0] < X.shape[1]
     return (LinearGramDesign if in_samples else FeatureDesign)(X, center)
 
 
@@ -156,7 +156,9 @@ class LinearODMClassifier(ODMMixin, BaseMarginClassifier):
         self.random_state = random_state
 
     def _make_design(self, X, weight):
-        return linear_design(X, weight, self.fit_intercept, self._choose_solver(X))
+        wide = X.shape[0] < X.shape[1] and not issparse(X)
+        in_samples = wide and self._choose_solver(X) == "newton"
+        return linear_design(X, weight, self.fit_intercept, in_samples=in_samples)
 
     def _start(self, problem, k):
         if not (self.warm_start and hasattr(self, "coef_")):

@@ -6,9 +6,11 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from optimargin._kernel_base import KernelClassifier
+from optimargin._linear_odm import linear_design
 from optimargin._odm_mixin import ODMMixin
 from optimargin.kernels import PreparedKernel
 from optimargin.problems import KernelDesign, PanelDesign
+from optimargin.solvers import Newton
 
 _FLOAT32_TOL = 1e-8
 _DIRECT_UP_TO = 700
@@ -166,6 +168,18 @@ class ODMClassifier(ODMMixin, KernelClassifier):
         self.class_weight = class_weight
         self.random_state = random_state
 
+    def _linear_design(self, X, weight):
+        if self._choose_solver(X) != "newton":
+            return self._kernel_design(X, weight)
+        return linear_design(X, weight, self.fit_intercept)
+
+    def _make_solver(self):
+        solver = super()._make_solver()
+        if self.kernel == "linear" and isinstance(solver, Newton):
+            # Only at the exact optimum are w and the sum over support vectors the same.
+            solver.exact_up_to = np.inf
+        return solver
+
     def _kernel_design(self, X, weight):
         """Return the whole Gram matrix, or a design that stays within `cache_size`."""
         solver = self._choose_solver(X)
@@ -185,6 +199,5 @@ class ODMClassifier(ODMMixin, KernelClassifier):
     def _choose_solver(self, X):
         if self.solver != "auto":
             return self.solver
-        if self.kernel == "linear":
-            return super()._choose_solver(X)
-        return "newton" if X.shape[0] <= _DIRECT_UP_TO else "newton_cg"
+        small = min(X.shape) if self.kernel == "linear" else X.shape[0]
+        return "newton" if small <= _DIRECT_UP_TO else "newton_cg"

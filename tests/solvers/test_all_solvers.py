@@ -166,7 +166,7 @@ def test_rows_that_are_all_equal_leave_a_constant_decision(estimator, solver, fi
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model = estimator(solver=solver, fit_intercept=fit_intercept, **options).fit(X, y)
-    scores = model.decision_function(X)
+        scores = model.decision_function(X)
     assert np.isfinite(scores).all()
     assert np.ptp(scores) <= 1e-9
     assert model.dual_gap_ <= model.tol
@@ -194,6 +194,19 @@ def test_duplicated_rows_and_columns_do_not_break_a_solver(estimator, solver):
         model = estimator(4.0, 1.0, solver=solver, max_iter=5000).fit(X, y)
     newton = estimator(4.0, 1.0, solver="newton").fit(X, y)
     assert model.objective_ == pytest.approx(newton.objective_, rel=2e-6)
+
+
+@every_solver
+@with_and_without_intercept
+@pytest.mark.parametrize("n_features", [1, 2])
+def test_one_feature_is_enough(estimator, solver, fit_intercept, n_features):
+    X, y = two_classes(30, n_features)
+    options = {"C1": 4.0, "C2": 1.0, "fit_intercept": fit_intercept}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = estimator(solver=solver, **options).fit(X, y)
+    exact = estimator(solver="newton", **options).fit(X, y)
+    assert model.objective_ == pytest.approx(exact.objective_, rel=2e-6)
 
 
 @every_solver

@@ -82,6 +82,7 @@ HARD = [
     RandomProblem(493969, 28, 54, 0.5, True, True, True, "uniform", -4, 14, 0.0, True, None),
     RandomProblem(521935, 8, 58, 3.0, True, True, True, "counts", 14, 14, 0.5, True, None),
     RandomProblem(764835, 31, 38, 3.0, False, False, True, "counts", 14, None, 0.5, False, None),
+    RandomProblem(1, 7, 2, 0.0, False, False, True, "none", 0, None, 0.0, True, None),
     RandomProblem(864264, 2, 16, 3.0, False, False, True, "counts", 14, 7, 0.0, True, None),
 ]
 

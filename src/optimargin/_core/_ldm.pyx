@@ -81,11 +81,11 @@ cdef class TwoSamplePass:
         Py_ssize_t n_steps,
     ):
         """Make `n_steps` steps; return (a, intercept)."""
-        cdef Py_ssize_t n = self.y.shape[0], step, i, j
+        cdef Py_ssize_t n = self.y.shape[0], _step, i, j
         cdef double a = 1.0, margin, other, change
         cdef bint below
         with nogil:
-            for step in range(n_steps):
+            for _step in range(n_steps):
                 i = draw(&self.random_state, n)
                 j = draw(&self.random_state, n)
                 margin = self.y[i] * (offset_decision[i] + a * rows.decision(i) + intercept)

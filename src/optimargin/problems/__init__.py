@@ -1,6 +1,6 @@
 """What is minimised: losses, design matrices and the problem they make together."""
 
-from optimargin.problems.feature_design import FeatureDesign
+from optimargin.problems.feature_design import FeatureDesign, canonical
 from optimargin.problems.kernel_design import KernelDesign, LinearGramDesign, PanelDesign
 from optimargin.problems.ldm_dual import LDMDual
 from optimargin.problems.ldm_problem import LDMPoint, LDMProblem
@@ -19,4 +19,5 @@ __all__ = [
     "ODMLoss",
     "PanelDesign",
     "Point",
+    "canonical",
 ]

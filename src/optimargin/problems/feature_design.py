@@ -21,13 +21,21 @@ _BLOCK_ELEMENTS = 1 << 19  # 4 MB of float64: a block of packed rows stays in ca
 _FREQUENT_SHARE = 0.02  # of rows that have a feature, from which it is cheaper as a dense column
 
 
+def canonical(X):
+    """Return `X`, or a copy with sorted and unique indices where a sparse `X` has others."""
+    if sp.issparse(X) and not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    return X
+
+
 class FeatureDesign:
     """Samples given by their features.
 
     Parameters
     ----------
     X : ndarray (C-contiguous) or CSR of shape (n_samples, n_features)
-        float32 or float64; never copied.
+        float32 or float64; never copied, unless sparse and not canonical.
     center : ndarray of shape (n_features,), default=None
         Subtracted from every row on the fly. With an unpenalised intercept this changes the
         intercept only, and keeps features of large mean from spoiling the curvature.
@@ -36,6 +44,7 @@ class FeatureDesign:
     space = "feature"
 
     def __init__(self, X, center=None):
+        X = canonical(X)
         self.X = X
         self.center = center
         self.n_samples, self.n_coef = X.shape

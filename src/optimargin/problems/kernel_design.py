@@ -185,7 +185,8 @@ class LinearGramDesign(KernelDesign):
 
 def _linear_gram(X, center):
     if sp.issparse(X):
-        return np.ascontiguousarray((X @ X.T).toarray(), dtype=np.float64)
+        X = X.astype(np.float64)
+        return (X @ X.T).toarray()
     n_samples, n_features = X.shape
     gram = np.zeros((n_samples, n_samples))
     n_block = max(_BLOCK_ELEMENTS // n_samples, 1)

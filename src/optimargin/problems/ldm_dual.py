@@ -18,6 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, eigh, lapack
 
+from optimargin.problems.ldm_problem import LDMProblem
+
 
 class CholeskyShrinkage:
     """``S = G' (I + a G')^-1`` by a Cholesky factor: the cheapest for one a.
@@ -98,7 +100,7 @@ class LDMDual:
         None without an intercept; zero stands for the constraint ``1's = 0``.
     """
 
-    problem: object
+    problem: LDMProblem
     H: np.ndarray
     kappa: float | None
 

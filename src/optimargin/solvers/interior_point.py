@@ -42,6 +42,7 @@ class InteriorPoint(Solver):
             return Solution.from_point(*self.solve_system(FeatureSystem(problem)))
         return Solution.from_point(*self.solve_system(SampleSystem(LDMDual.of(problem))))
 
+    @np.errstate(over="ignore", invalid="ignore", divide="ignore")
     def solve_system(self, system):
         """Return the last point and the number of iterations, given the linear algebra."""
         problem = system.problem

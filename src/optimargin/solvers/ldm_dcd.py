@@ -14,6 +14,8 @@ anchored at its last value c_k with strength 1/sigma, so that c = (1's + c_k / s
 Reference: T. Zhang and Z.-H. Zhou, Optimal Margin Distribution Machine, TKDE 2020, Algorithm 1.
 """
 
+from itertools import accumulate
+
 import numpy as np
 
 from optimargin._core._coordinate_descent import BoxStep, Descent
@@ -52,6 +54,7 @@ class LDMDualCD(Solver):
         solution = interior.solve(problem)
         return solution if best is None or solution.dual_gap < best.dual_gap else best
 
+    @np.errstate(over="ignore", invalid="ignore", divide="ignore")
     def solve_system(self, system, start=None):
         """Return the last point and the number of iterations.
 
@@ -68,17 +71,14 @@ class LDMDualCD(Solver):
             return interior.solve_system(system)
         d, c = (problem.lower, 0.0) if start is None else start
         d = np.clip(d, problem.lower, problem.upper)
-        best, total, wait = None, 0, iter(_EPOCHS)
-        descent = None
-        left = next(wait)
+        descent, d, scale, pull = self._descent(system, d, c)
+        best, total = None, 0
+        attempts = list(accumulate(_EPOCHS))
         for n_iter in self.iterations():
-            if descent is None:
-                descent, d, scale, pull = self._descent(system, d, c)
             idle = descent.epoch() == 0 and not descent.is_shrunk
             if pull:
                 descent.intercept = scale * (problem.y @ d + pull * descent.intercept)
-            left -= 1
-            if left and not idle and n_iter < self.max_iter:
+            if n_iter not in attempts and not idle and n_iter < self.max_iter:
                 continue
             free = (d > problem.lower) & (d < problem.upper)
             point = finish_on_face(problem, system, d, free, _FACE_ROUNDS)
@@ -86,10 +86,9 @@ class LDMDualCD(Solver):
             total = n_iter
             if best.relative_gap <= min(self.tol, _EXACT_GAP):
                 return best, n_iter
-            descent.unshrink()
-            left = next(wait, None)
-            if left is None:
+            if n_iter >= attempts[-1]:
                 break
+            descent.unshrink()
         if best is not None and best.relative_gap <= self.tol:
             return best, total
         interior.max_iter = max(self.max_iter - total, 1)

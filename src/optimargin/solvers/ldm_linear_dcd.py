@@ -14,58 +14,59 @@ Reference: C.-J. Hsieh et al., A dual coordinate descent method for large-scale 
 ICML 2008.
 """
 
+import numpy as np
+
 from optimargin._core._coordinate_descent import BoxStep, Descent
 from optimargin._core._ldm import MeanStep
 from optimargin.solvers.base import Solution, Solver
 
+_FIRST_CHECK = 2
 _CHECK_GROWTH = 1.3  # epochs between two certificates grow by this factor
 
 
 class LDMLinearCD(Solver):
     """Coordinate descent in feature space, one variable a sample."""
 
+    @np.errstate(over="ignore", invalid="ignore", divide="ignore")
     def solve(self, problem, coef=None, intercept=0.0):
         design, y, weight = problem.design, problem.y, problem.weight
         d = problem.lower.copy()
         rows, w = design.rows(y * d)
-        mean = float(weight @ (y * design.decision(w)))
+        mean_row = design.represent(weight * y)  # its product with w is the mean margin
+        mean_step = None
         if problem.lambda1 > 0:
-            step = MeanStep(weight, problem.C, problem.lambda1, problem.lambda2, mean)
-        else:
-            step = BoxStep(problem.lower, problem.upper, 1.0)
+            prices = problem.C, problem.lambda1, problem.lambda2
+            mean_step = MeanStep(weight, *prices, float(mean_row @ w))
         descent = Descent(
             rows,
-            step,
+            mean_step or BoxStep(problem.lower, problem.upper, 1.0),
             y,
             d,
             intercept=0.0,
             intercept_scale=float(weight @ design.squared_norms) * problem.fit_intercept,
             seed=self.seed,
         )
-        best, next_check, n_iter = None, 1, 0
+        best, next_check, n_iter = None, _FIRST_CHECK, 0
         for n_iter in self.iterations():
             violation = descent.epoch()
             if problem.fit_intercept:
                 descent.recentre()
-            check = n_iter >= next_check or violation == 0 or n_iter == self.max_iter
-            if problem.lambda1 > 0 or check:
-                decision = design.decision(w)
-                margin = y * (decision + descent.intercept)
-                mean = float(weight @ margin)
-            if check:
-                next_check = int(n_iter * _CHECK_GROWTH) + 1
-                point = self._point(problem, w, d, decision, descent.intercept, margin - mean)
-                best = point if best is None or point.gap < best.gap else best
-                if best.relative_gap <= self.tol:
-                    break
-                descent.unshrink()
-            if problem.lambda1 > 0:
-                step.mean = mean
+            if mean_step is not None:
+                mean_step.mean = float(mean_row @ w) + descent.intercept * problem.imbalance
+            if n_iter < next_check and violation > 0 and n_iter < self.max_iter:
+                continue
+            next_check = int(n_iter * _CHECK_GROWTH) + 1
+            point = self._point(problem, w, d, descent.intercept)
+            best = point if best is None or point.gap < best.gap else best
+            if best.relative_gap <= self.tol:
+                break
+            descent.unshrink()
         return Solution.from_point(best, n_iter)
 
     @staticmethod
-    def _point(problem, w, d, decision, intercept, deviation):
-        box_dual = d + 2 * problem.lambda1 * problem.weight * deviation
+    def _point(problem, w, d, intercept):
+        decision = problem.design.decision(w)
+        box_dual = d + problem.y * problem.variance_gradient(decision + intercept)
         if problem.fit_intercept:
             intercept = problem.best_intercept(decision)[0]
         return problem.point(w.copy(), intercept, box_dual, decision)

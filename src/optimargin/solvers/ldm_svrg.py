@@ -26,6 +26,7 @@ _INNER_PASSES = 2  # passes over the samples between two snapshots
 class LDMSVRG(Solver):
     """SVRG in feature space; an iteration is a snapshot and the steps up to the next."""
 
+    @np.errstate(over="ignore", invalid="ignore", divide="ignore")
     def solve(self, problem, coef=None, intercept=0.0):
         if problem.is_hard:
             raise ValueError("solver='svrg' needs a finite C: use solver='interior_point'.")

@@ -31,8 +31,8 @@ from optimargin.problems import FeatureDesign, MarginProblem
 from optimargin.solvers.base import Solution, Solver
 from optimargin.solvers.dcd import DualCD
 
-_EXACT_FINISH = 2e9  # up to this many operations a step, go on past tol to an exact end
 _EXACT_GAP = 1e-15
+_SHORT_STEP = 0.5
 _SUBSAMPLE_FROM = 20_000  # rows from which a solve on a subsample is worth its price
 _SUBSAMPLE_SHARE = 20
 _STARTING_EPOCHS = 12  # of coordinate descent, for sparse rows in many dimensions
@@ -45,32 +45,44 @@ class Newton(Solver):
     ----------
     tol, max_iter, seed
         See `Solver`.
-    exact_finish : bool, default=True
-        Go on past `tol` until the active set is final, where a step is cheap.
+    exact_up_to : float, default=2e9
+        Go on past `tol` until the active set is final where a step takes at most that many
+        operations.
     """
 
-    def __init__(self, *, tol, max_iter, seed=0, exact_finish=True):
+    def __init__(self, *, tol, max_iter, seed=0, exact_up_to=2e9):
         super().__init__(tol=tol, max_iter=max_iter, seed=seed)
-        self.exact_finish = exact_finish
+        self.exact_up_to = exact_up_to
 
     def solve(self, problem, coef=None, intercept=0.0):
         system = _choose_system(problem)
         if coef is None:
             coef, intercept = system.start(self)
         point = problem.point(coef, intercept)
-        exact_finish = self.exact_finish and system.operations <= _EXACT_FINISH
-        done = _EXACT_GAP if exact_finish else self.tol
+        done = _EXACT_GAP if system.operations <= self.exact_up_to else self.tol
         n_iter = 1
         if point.relative_gap <= done:
             return Solution.from_point(point, n_iter)
+        curvature = point.curvature
         for n_iter in self.iterations():  # noqa: B007
-            moved, length = problem.step(point, *system.direction(point))
-            stalled = length == 0 or (length == 1 and moved.gap > 0.5 * point.gap)
+            moved, length = problem.step(point, *system.direction(point, curvature))
+            # The gap may rise on the way; where the objective makes no progress either,
+            # rounding has the last word.
+            descended = moved.value < point.value - 1e-15 * abs(point.value)
+            progress = length > 0 and (descended or moved.gap < 0.5 * point.gap)
             same_active_set = length == 1 and np.array_equal(moved.curvature, point.curvature)
             if moved.value <= point.value or moved.gap < point.gap:
                 point = moved
+            # Samples that stop a step short sit at a kink of the loss, which their curvature of
+            # this moment does not show: it is kept until a long step is possible again.
+            stiffer = np.maximum(curvature, moved.curvature)
+            if length > _SHORT_STEP:
+                stiffer = point.curvature
+            elif not progress and not np.array_equal(stiffer, curvature):
+                progress = True
+            curvature = stiffer
             settled = same_active_set and point.relative_gap <= self.tol
-            if stalled or settled or point.relative_gap <= done:
+            if settled or not progress or point.relative_gap <= done:
                 break
         return Solution.from_point(point, n_iter)
 
@@ -112,16 +124,16 @@ class _FeatureSystem:
             weight / weight.sum(),
             fit_intercept=problem.fit_intercept,
         )
-        start = Newton(tol=1e-3, max_iter=solver.max_iter, exact_finish=False).solve(sub)
+        start = Newton(tol=1e-3, max_iter=solver.max_iter, exact_up_to=0).solve(sub)
         return start.coef, start.intercept
 
-    def direction(self, point):
+    def direction(self, point, curvature):
         problem, n_coef = self.problem, self.problem.design.n_coef
-        change = point.curvature - self.weight
-        if 2 * np.count_nonzero(change) > np.count_nonzero(point.curvature):
-            self.gram, change = np.zeros(()), point.curvature
+        change = curvature - self.weight
+        if 2 * np.count_nonzero(change) > np.count_nonzero(curvature):
+            self.gram, change = np.zeros(()), curvature
         self.gram = self.gram + problem.design.weighted_gram(change)
-        self.weight = point.curvature
+        self.weight = curvature
         hessian = self.gram.copy()
         hessian[np.arange(n_coef), np.arange(n_coef)] += 1.0
         gradient = point.residual
@@ -156,12 +168,12 @@ class _SampleSystem:
         start = Newton(tol=solver.tol, max_iter=solver.max_iter).solve(sub)
         return problem.y * start.dual, start.intercept
 
-    def direction(self, point):
-        active = np.flatnonzero(point.curvature)
+    def direction(self, point, curvature):
+        active = np.flatnonzero(curvature)
         step = -point.residual
         block = self.problem.design.block(active)
         moved, intercept_step = _active_step(
-            self.problem, point, active, block, point.residual_image[active]
+            self.problem, point, curvature[active], block, point.residual_image[active]
         )
         step[active] += moved
         return step, intercept_step
@@ -185,9 +197,9 @@ class _SparseSystem:
         start = epochs.solve(self.problem)
         return start.coef, start.intercept
 
-    def direction(self, point):
+    def direction(self, point, curvature):
         design = self.problem.design
-        active = np.flatnonzero(point.curvature)
+        active = np.flatnonzero(curvature)
         new = np.setdiff1d(active, self.seen, assume_unique=True)
         if new.size:
             cross = design.inner_products(self.seen, new)
@@ -197,29 +209,30 @@ class _SparseSystem:
         places[self.seen] = np.arange(self.seen.size)
         block = self.gram[np.ix_(places[active], places[active])]
         image = design.decision(point.residual)[active]
-        moved, intercept_step = _active_step(self.problem, point, active, block, image)
+        moved, intercept_step = _active_step(self.problem, point, curvature[active], block, image)
         coefficients = np.zeros(design.n_samples)
         coefficients[active] = moved
         return design.represent(coefficients) - point.residual, intercept_step
 
 
-def _active_step(problem, point, active, K, image):
+def _active_step(problem, point, curvature, K, image):
     """Return p - db q on the active samples, and db; `K` is overwritten.
 
     Parameters
     ----------
-    active : ndarray of shape (n_active,)
+    curvature : ndarray of shape (n_active,)
+        Of the active samples.
     K : ndarray of shape (n_active, n_active)
         Inner products of the active samples.
     image : ndarray of shape (n_active,)
         Decision values of the gradient at the active samples.
     """
-    if active.size == 0:
+    if curvature.size == 0:
         return np.empty(0), 0.0
-    root = np.sqrt(point.curvature[active])
+    root = np.sqrt(curvature)
     K *= root
     K *= root[:, None]
-    K[np.arange(active.size), np.arange(active.size)] += 1.0
+    K[np.diag_indices_from(K)] += 1.0
     p, q = (root[:, None] * _solve_spd(K, np.column_stack([root * image, root]))).T
     if not problem.fit_intercept:
         return p, 0.0

@@ -107,7 +107,7 @@ class _SampleSpace:
         landmarks = np.random.default_rng(seed).choice(n_samples, n_landmarks, replace=False)
         columns = problem.design.columns(np.sort(landmarks))
         core = columns[np.sort(landmarks)]
-        core[np.diag_indices_from(core)] += 1e-6 * np.trace(core) / n_landmarks
+        core[np.diag_indices_from(core)] += 1e-6 * np.trace(core) / n_landmarks or 1.0
         self.factor = solve_triangular(cholesky(core, lower=True), columns.T, lower=True).T
 
     def start(self):
@@ -120,7 +120,7 @@ class _SampleSpace:
             problem.weight,
             fit_intercept=problem.fit_intercept,
         )
-        solution = Newton(tol=1e-3, max_iter=20, exact_finish=False).solve(rough)
+        solution = Newton(tol=1e-3, max_iter=20, exact_up_to=0).solve(rough)
         return problem.y * solution.dual, solution.intercept
 
     def direction(self, point):
