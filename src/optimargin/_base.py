@@ -192,7 +192,7 @@ class BaseMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator,
             class and the largest wins.
         """
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, **self._input_checks())
+        X = canonical(validate_data(self, X, reset=False, **self._input_checks()))
         scores = self._scores(X)
         return scores[:, 0] if self.classes_.size == 2 else scores
 
@@ -279,7 +279,7 @@ def check_scale(X):
     """Raise a clear error when products of the features would overflow."""
     values = X.data if issparse(X) else X
     largest = float(max(values.max(initial=0.0), -values.min(initial=0.0)))
-    if largest > 1e140:
+    if largest > float(np.finfo(X.dtype).max) ** 0.45:
         raise ValueError(
             f"X has values as large as {largest:.3g}, whose products overflow: scale the "
             "features, for example with StandardScaler."

@@ -1,6 +1,7 @@
 """What the kernel classifiers share: the Gram matrix, support vectors, scores."""
 
 import warnings
+from abc import abstractmethod
 from numbers import Real
 
 import numpy as np
@@ -8,7 +9,6 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.extmath import safe_sparse_dot
 
 from optimargin._base import BaseMarginClassifier, check_scale
-from optimargin._linear_odm import linear_design
 from optimargin.kernels import Kernel, gram_matrix, kernel_blocks, resolve_gamma
 from optimargin.problems import KernelDesign
 
@@ -33,6 +33,11 @@ class KernelClassifier(BaseMarginClassifier):
             self._kernel = Kernel("linear")
             return self._linear_design(X, weight)
         if self.kernel == "precomputed" or callable(self.kernel):
+            if self.kernel == "precomputed" and X.shape[0] != X.shape[1]:
+                raise ValueError(
+                    "With kernel='precomputed' X must be the square matrix of kernel values "
+                    f"between the training samples; got shape {X.shape}."
+                )
             self._kernel = Kernel(self.kernel)
         else:
             check_scale(X)
@@ -40,9 +45,9 @@ class KernelClassifier(BaseMarginClassifier):
             self._kernel = Kernel(self.kernel, self.gamma_, self.degree, self.coef0)
         return self._kernel_design(X, weight)
 
+    @abstractmethod
     def _linear_design(self, X, weight):
         """Return the design of the linear kernel."""
-        return linear_design(X, weight, self.fit_intercept)
 
     def _kernel_design(self, X, weight):
         """Return the design of the whole Gram matrix."""

@@ -20,14 +20,13 @@ _SPARSE_ROWS_UP_TO = 5000
 _STEPS_OF_EQUAL_LENGTH = 64  # of a stream between two updates of the step length
 
 
-def linear_design(X, weight, fit_intercept, *, in_samples=None):
-    """Return the design of linear data, in sample space where samples are fewer than features."""
+def linear_design(X, weight, fit_intercept, solver):
+    """Return the design of linear data: for Newton on short and wide dense data a Gram matrix."""
     check_scale(X)
     center = None
     if fit_intercept and not issparse(X):
-        center = np.average(X, axis=0, weights=weight).astype(np.float64)
-    if in_samples is None:
-        in_samples = X.shape[0] < X.shape[1]
+        center = FeatureDesign(X).represent(weight) / weight.sum()
+    in_samples = solver == "newton" and X.shape[0] < X.shape[1] and not issparse(X)
     return (LinearGramDesign if in_samples else FeatureDesign)(X, center)
 
 
@@ -156,9 +155,7 @@ class LinearODMClassifier(ODMMixin, BaseMarginClassifier):
         self.random_state = random_state
 
     def _make_design(self, X, weight):
-        wide = X.shape[0] < X.shape[1] and not issparse(X)
-        in_samples = wide and self._choose_solver(X) == "newton"
-        return linear_design(X, weight, self.fit_intercept, in_samples=in_samples)
+        return linear_design(X, weight, self.fit_intercept, self._choose_solver(X))
 
     def _start(self, problem, k):
         if not (self.warm_start and hasattr(self, "coef_")):
@@ -167,7 +164,8 @@ class LinearODMClassifier(ODMMixin, BaseMarginClassifier):
         if self.coef_.shape != shape:
             return None, 0.0
         w = self.coef_[k].astype(np.float64)
-        return problem.design.coefficients(w, float(self.intercept_[k]), problem)
+        intercept = float(self.intercept_[k]) if self.fit_intercept else 0.0
+        return problem.design.coefficients(w, intercept, problem)
 
     def _store(self, training, solutions):
         coef = np.empty((len(solutions), self.n_features_in_))

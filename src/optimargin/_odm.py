@@ -3,6 +3,7 @@
 from numbers import Real
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from optimargin._kernel_base import KernelClassifier
@@ -169,9 +170,11 @@ class ODMClassifier(ODMMixin, KernelClassifier):
         self.random_state = random_state
 
     def _linear_design(self, X, weight):
-        if self._choose_solver(X) != "newton":
+        solver = self._choose_solver(X)
+        wide_and_sparse = issparse(X) and X.shape[0] < X.shape[1]
+        if solver != "newton" or wide_and_sparse:
             return self._kernel_design(X, weight)
-        return linear_design(X, weight, self.fit_intercept)
+        return linear_design(X, weight, self.fit_intercept, solver)
 
     def _make_solver(self):
         solver = super()._make_solver()

@@ -76,6 +76,10 @@ def _checked_callable(function, X, Y):
             f"The kernel callable returned an array of shape {K.shape} for inputs of "
             f"{X.shape[0]} and {Y.shape[0]} rows; it must return {(X.shape[0], Y.shape[0])}."
         )
+    if np.iscomplexobj(K):
+        raise ValueError("The kernel callable returned complex values; it must return real ones.")
+    if np.isnan(K).any():
+        raise ValueError("The kernel callable returned NaN; all kernel values must be finite.")
     dtype = X.dtype if X.dtype in (np.float32, np.float64) else np.float64
     return np.ascontiguousarray(K, dtype=dtype)
 
@@ -269,7 +273,8 @@ def resolve_gamma(gamma, X, sample_weight):
         else:
             mean = (weight @ X).sum()
             variance = (weight @ np.square(X - mean)).sum()
-        return 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
+        is_constant = variance <= (1e-14 * mean) ** 2  # to rounding
+        return 1.0 if is_constant else 1.0 / (X.shape[1] * variance)
     if gamma == "mean_distance":
         width = mean_distance(X, sample_weight)
         return 1.0 / (2 * width**2) if width > 0 else 1.0
@@ -278,6 +283,11 @@ def resolve_gamma(gamma, X, sample_weight):
 
 def raise_overflow(kernel, X):
     """Raise the error for kernel values that are not finite."""
+    if kernel.name == "poly" and not float(kernel.degree).is_integer():
+        raise ValueError(
+            f"A 'poly' kernel of degree {kernel.degree:g} has no value for negative inner "
+            "products: use an integer degree, or non-negative features and coef0."
+        )
     raise ValueError(
         f"Kernel {kernel.name!r} overflows on X (largest absolute value "
         f"{abs(X).max():.3g}): scale the features, for example with StandardScaler."
@@ -320,7 +330,8 @@ def gram_matrix(kernel, X, sample_weight):
         If the matrix is not square, not symmetric or not finite.
     """
     K = np.ascontiguousarray(kernel(X))
-    if not np.isfinite(K.sum(dtype=np.float64)) and not np.isfinite(K).all():
+    # A matrix that is given may be finite and still too large to be squared.
+    if not np.abs(K).max(initial=0.0) < float(np.finfo(K.dtype).max) ** 0.45:
         raise_overflow(kernel, X)
     if kernel.is_positive_semidefinite:
         return GramMatrix(K)

@@ -54,7 +54,9 @@ class Point:
 
     @property
     def relative_gap(self):
-        """The duality gap relative to the objective."""
+        """The duality gap relative to the objective; infinite where it overflows."""
+        if not np.isfinite(self.gap):
+            return np.inf
         scale = max(abs(self.value), abs(self.value - self.gap), GAP_FLOOR)
         return self.gap / scale
 
@@ -130,6 +132,12 @@ class MarginProblem:
             point.decision + length * decision_step,
         )
         return moved, length
+
+    def curvature_after(self, point, coef_step, intercept_step):
+        """Return the curvature of the loss after a step of length one."""
+        decision = point.decision + self.design.decision(coef_step)
+        margin = self.y * (decision + point.intercept + intercept_step)
+        return self.loss.evaluate(margin, self.weight)[2]
 
     def dual_value(self, dual):
         """Return D(dual); with an intercept `dual` must satisfy ``sum(y * dual) == 0``."""

@@ -65,21 +65,25 @@ class Newton(Solver):
             return Solution.from_point(point, n_iter)
         curvature = point.curvature
         for n_iter in self.iterations():  # noqa: B007
-            moved, length = problem.step(point, *system.direction(point, curvature))
+            direction = system.direction(point, curvature)
+            moved, length = problem.step(point, *direction)
             # The gap may rise on the way; where the objective makes no progress either,
             # rounding has the last word.
             descended = moved.value < point.value - 1e-15 * abs(point.value)
             progress = length > 0 and (descended or moved.gap < 0.5 * point.gap)
             same_active_set = length == 1 and np.array_equal(moved.curvature, point.curvature)
+            start = point
             if moved.value <= point.value or moved.gap < point.gap:
                 point = moved
-            # Samples that stop a step short sit at a kink of the loss, which their curvature of
-            # this moment does not show: it is kept until a long step is possible again.
-            stiffer = np.maximum(curvature, moved.curvature)
-            if length > _SHORT_STEP:
-                stiffer = point.curvature
-            elif not progress and not np.array_equal(stiffer, curvature):
-                progress = True
+            # Samples that stop a step short sit at a kink of the loss, beyond which their
+            # curvature is larger: it is kept until a long step is possible again.
+            stiffer = moved.curvature
+            if length <= _SHORT_STEP:
+                stiffer = np.maximum(curvature, stiffer)
+                if np.array_equal(stiffer, curvature):
+                    beyond = problem.curvature_after(start, *direction)
+                    stiffer = np.maximum(stiffer, beyond)
+                progress = progress or not np.array_equal(stiffer, curvature)
             curvature = stiffer
             settled = same_active_set and point.relative_gap <= self.tol
             if settled or not progress or point.relative_gap <= done:
