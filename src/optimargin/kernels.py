@@ -121,7 +121,7 @@ class PreparedKernel:
     def __init__(self, kernel, X, dtype=None):
         self.kernel = kernel
         self._center = None
-        if kernel.name == "rbf" and not issparse(X):
+        if kernel.name == "rbf" and not issparse(X) and X.shape[0]:
             # Distances do not change, and rounding errors, relative to norms, become small.
             self._center = X.mean(axis=0)
         self._X = self._convert(X, X.dtype if dtype is None else dtype)

@@ -50,11 +50,11 @@ cdef class StochasticPass:
         Py_ssize_t batch_size,
     ):
         """Make `n_steps` steps of `batch_size` samples; return (a, intercept)."""
-        cdef Py_ssize_t n_samples = self.y.shape[0], place = self.place, step, k, i, other
+        cdef Py_ssize_t n_samples = self.y.shape[0], place = self.place, _step, k, i, other
         cdef double a = 1.0, scale = <double> n_samples / batch_size, moved
         cdef double[::1] change = np.empty(batch_size)
         with nogil:
-            for step in range(n_steps):
+            for _step in range(n_steps):
                 if place + batch_size > n_samples:
                     place = 0
                 moved = 0.0
