@@ -191,7 +191,7 @@ class _SparseSystem:
 
     def __init__(self, problem):
         self.problem = problem
-        self.operations = np.inf
+        self.operations = float(problem.design.n_samples) ** 3
         self.seen = np.empty(0, dtype=np.intp)
         self.gram = np.empty((0, 0))
 

@@ -26,6 +26,7 @@ from optimargin.solvers.base import Solution, Solver
 from optimargin.solvers.newton import Newton
 
 _MAX_CG = 200
+_FINEST = 1e-13  # no system is solved more precisely than this
 _N_LANDMARKS = 100
 _MODEL_STOP = 0.5  # relative improvement of the quadratic model a CG step must bring
 _RESIDUAL_STOP = 0.05  # residual of the sample-space system, relative to its right-hand side
@@ -43,15 +44,25 @@ class NewtonCG(Solver):
         if point.relative_gap <= self.tol:
             return Solution.from_point(point, n_iter)
         for n_iter in self.iterations():  # noqa: B007
-            point, length = problem.step(point, *space.direction(point))
-            if length == 0 or point.relative_gap <= self.tol:
+            moved, length = problem.step(point, *space.direction(point))
+            if length == 0 and space.accuracy <= _FINEST:
+                break
+            # A direction too rough to follow far: the next system is solved more precisely.
+            rough = length < 0.1 or moved.gap > 0.5 * point.gap
+            factor = 0.05 if rough else 2.0 if length > 0.5 else 1.0
+            space.accuracy = min(max(factor * space.accuracy, _FINEST), space.roughest)
+            point = moved
+            if point.relative_gap <= self.tol:
                 break
         return Solution.from_point(point, n_iter)
 
 
 class _FeatureSpace:
+    roughest = _MODEL_STOP
+
     def __init__(self, problem, seed):
         self.problem = problem
+        self.accuracy = self.roughest
 
     def start(self):
         return None, 0.0
@@ -70,12 +81,13 @@ class _FeatureSpace:
                 out -= moment / total * weighted_sum
             return out + v, moment
 
-        step, moment = _model_cg(product, -point.residual, design.weighted_squares(rows, weight))
+        diagonal = design.weighted_squares(rows, weight)
+        step, moment = _model_cg(product, -point.residual, diagonal, self.accuracy)
         intercept_step = -moment / total if has_intercept else 0.0
         return step, intercept_step
 
 
-def _model_cg(product, right, diagonal):
+def _model_cg(product, right, diagonal, accuracy):
     """Solve approximately; return the solution and its moment (see `hessian_product`)."""
     solution = np.zeros_like(right)
     residual = right.copy()
@@ -84,13 +96,15 @@ def _model_cg(product, right, diagonal):
     rho = residual @ z
     moment = model = 0.0
     for k in range(1, _MAX_CG + 1):
+        if rho == 0:  # solved exactly, by as many steps as there are features
+            break
         image, image_moment = product(direction)
         alpha = rho / (direction @ image)
         solution += alpha * direction
         residual -= alpha * image
         moment += alpha * image_moment
         new_model = -0.5 * solution @ (right + residual)
-        if k * (1 - model / new_model) <= _MODEL_STOP:
+        if k * (1 - model / new_model) <= accuracy:
             break
         model = new_model
         z = residual / diagonal
@@ -100,8 +114,11 @@ def _model_cg(product, right, diagonal):
 
 
 class _SampleSpace:
+    roughest = _RESIDUAL_STOP
+
     def __init__(self, problem, seed):
         self.problem = problem
+        self.accuracy = self.roughest
         n_samples = problem.design.n_samples
         n_landmarks = min(_N_LANDMARKS, n_samples)
         landmarks = np.random.default_rng(seed).choice(n_samples, n_landmarks, replace=False)
@@ -161,7 +178,7 @@ class _SampleSpace:
         z = precondition(residual)
         direction = z.copy()
         rho = np.einsum("ij,ij->i", residual, z)
-        target = _RESIDUAL_STOP * np.linalg.norm(right, axis=1)
+        target = self.accuracy * np.linalg.norm(right, axis=1)
         for _ in range(_MAX_CG):
             if (np.linalg.norm(residual, axis=1) <= target).all():
                 break

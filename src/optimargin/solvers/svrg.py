@@ -68,4 +68,4 @@ class SVRG(Solver):
                 point = moved
             else:
                 eta *= 0.5
-        return Solution.from_point(point, n_passes)
+        return Solution.from_point(point, min(n_passes, self.max_iter))
