@@ -31,7 +31,7 @@ from optimargin.problems import FeatureDesign, MarginProblem
 from optimargin.solvers.base import Solution, Solver
 from optimargin.solvers.dcd import DualCD
 
-_EXACT_GAP = 1e-15
+_EXACT_GAP = 1e-24
 _SHORT_STEP = 0.5
 _SUBSAMPLE_FROM = 20_000  # rows from which a solve on a subsample is worth its price
 _SUBSAMPLE_SHARE = 20
