@@ -10,6 +10,8 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 export MPLBACKEND ?= Agg
+# Two test processes on two cores: threads below them would only wait for each other.
+test test-slow coverage: export OPENBLAS_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
