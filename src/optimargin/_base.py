@@ -277,7 +277,10 @@ def check_weights(sample_weight, X):
 
 def check_scale(X):
     """Raise a clear error when products of the features would overflow."""
-    values = X.data if issparse(X) else X
+    values = (X.data if issparse(X) else X).ravel()
+    with np.errstate(over="ignore"):
+        if values @ values <= float(np.finfo(X.dtype).max) ** 0.9:  # one fast pass
+            return
     largest = float(max(values.max(initial=0.0), -values.min(initial=0.0)))
     if largest > float(np.finfo(X.dtype).max) ** 0.45:
         raise ValueError(

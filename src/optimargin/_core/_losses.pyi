@@ -1,13 +1,19 @@
+from typing import TypeAlias
+
 import numpy as np
 from numpy.typing import NDArray
 
+Vector: TypeAlias = NDArray[np.float64]
+
 def odm_evaluate(
-    margin: NDArray[np.float64],
-    weight: NDArray[np.float64],
+    margin: Vector,
+    weight: Vector,
     C1: float,
     C2: float,
     D: float,
-    dual: NDArray[np.float64],
-    curvature: NDArray[np.float64],
-    n_threads: int,
+    dual: Vector,
+    curvature: Vector,
 ) -> float: ...
+def odm_derivatives(
+    margin: Vector, slope: Vector, weight: Vector, C1: float, C2: float, D: float, t: float
+) -> tuple[float, float, float]: ...

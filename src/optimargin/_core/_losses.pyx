@@ -1,6 +1,14 @@
-"""Loss values and derivatives over all samples in one pass."""
+"""Loss values and derivatives over all samples, each in one pass."""
 
-from cython.parallel cimport prange
+cdef extern from "odm_loss.h" nogil:
+    double optimargin_odm_evaluate(
+        const double* margin, const double* weight, double C1, double C2, double D,
+        double* dual, double* curvature, Py_ssize_t n,
+    )
+    void optimargin_odm_derivatives(
+        const double* margin, const double* slope, const double* weight,
+        double C1, double C2, double D, double t, double* out, Py_ssize_t n,
+    )
 
 
 def odm_evaluate(
@@ -11,25 +19,40 @@ def odm_evaluate(
     double D,
     double[::1] dual,  # out
     double[::1] curvature,  # out
-    int n_threads,
 ):
-    """Return sum(weight * loss(margin)); dual[:] = -weight * loss', curvature[:] = weight * loss''.
-
-    loss(g) = C1 max(0, 1 - D - g)**2 + C2 max(0, g - 1 - D)**2
-    """
-    cdef Py_ssize_t n_samples = margin.shape[0], i
-    cdef double lower = 1.0 - D, upper = 1.0 + D, total = 0.0, distance, scale
-    for i in prange(n_samples, nogil=True, num_threads=n_threads, schedule="static"):
-        if margin[i] < lower:
-            distance = lower - margin[i]
-            scale = C1 * weight[i]
-        elif margin[i] > upper:
-            distance = upper - margin[i]
-            scale = C2 * weight[i]
-        else:
-            distance = 0.0
-            scale = 0.0
-        total += scale * distance * distance
-        dual[i] = 2.0 * scale * distance
-        curvature[i] = 2.0 * scale
+    """Return sum(weight * loss(margin)); dual[:] = -weight * loss', curvature[:] = weight * loss''."""
+    cdef double total
+    if margin.shape[0] == 0:
+        return 0.0
+    with nogil:
+        total = optimargin_odm_evaluate(
+            &margin[0], &weight[0], C1, C2, D, &dual[0], &curvature[0], margin.shape[0]
+        )
     return total
+
+
+def odm_derivatives(
+    const double[::1] margin,  # in
+    const double[::1] slope,  # in
+    const double[::1] weight,  # in
+    double C1,
+    double C2,
+    double D,
+    double t,
+):
+    """Derivatives in t of sum(weight * loss(margin + t * slope)).
+
+    Returns
+    -------
+    first : float
+    magnitude : float
+        The sum of the absolute terms of `first`, the scale of its rounding error.
+    second : float
+    """
+    cdef double[3] out = [0.0, 0.0, 0.0]
+    if margin.shape[0] > 0:
+        with nogil:
+            optimargin_odm_derivatives(
+                &margin[0], &slope[0], &weight[0], C1, C2, D, t, out, margin.shape[0]
+            )
+    return out[0], out[1], out[2]

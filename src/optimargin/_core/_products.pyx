@@ -14,74 +14,26 @@ ctypedef fused index_t:
     int64_t
 
 
-def dense_matvec(
-    const floating[:, ::1] X,  # in
-    const double[::1] v,  # in
-    double[::1] out,  # out
-    int n_threads,
-):
-    """out[:] = X @ v."""
-    cdef Py_ssize_t n_rows = X.shape[0], n_cols = X.shape[1], i, j
-    cdef double total
-    cdef const floating* row
-    cdef const double* vector
-    if n_cols == 0 or n_rows == 0:
-        out[:] = 0.0
-        return
-    vector = &v[0]
-    for i in prange(n_rows, nogil=True, num_threads=n_threads, schedule="static"):
-        row = &X[i, 0]
-        total = 0.0
-        for j in range(n_cols):
-            total = total + row[j] * vector[j]
-        out[i] = total
-
-
-def dense_rmatvec(
-    const floating[:, ::1] X,  # in
-    const double[::1] r,  # in
-    double[:, ::1] partial,  # out, one row a thread; must be zero on entry
-    int n_threads,
-):
-    """partial.sum(axis=0) == X.T @ r; rows where r is zero are never read."""
-    cdef Py_ssize_t n_rows = X.shape[0], n_cols = X.shape[1], i, j, t, first, last
-    cdef double scale
-    cdef const floating* row
-    cdef double* local
-    if n_cols == 0 or n_rows == 0:
-        return
-    for t in prange(n_threads, nogil=True, num_threads=n_threads, schedule="static"):
-        first = n_rows * t // n_threads
-        last = n_rows * (t + 1) // n_threads
-        local = &partial[t, 0]
-        for i in range(first, last):
-            scale = r[i]
-            if scale != 0.0:
-                row = &X[i, 0]
-                for j in range(n_cols):
-                    local[j] = local[j] + scale * row[j]
-
-
 def dense_pack(
     const floating[:, ::1] X,  # in
     const double[::1] center,  # in
     const Py_ssize_t[::1] rows,  # in
     const double[::1] scale,  # in
     double[:, ::1] out,  # out
-    int n_threads,
 ):
     """out[:, :d] = scale[:, None] * (X[rows] - center); out[:, d] = scale."""
     cdef Py_ssize_t n_rows = rows.shape[0], n_cols = X.shape[1], k, j
     cdef double s
     cdef const floating* row
     cdef double* target
-    for k in prange(n_rows, nogil=True, num_threads=n_threads, schedule="static"):
-        row = &X[rows[k], 0]
-        target = &out[k, 0]
-        s = scale[k]
-        for j in range(n_cols):
-            target[j] = s * (row[j] - center[j])
-        target[n_cols] = s
+    with nogil:
+        for k in range(n_rows):
+            row = &X[rows[k], 0]
+            target = &out[k, 0]
+            s = scale[k]
+            for j in range(n_cols):
+                target[j] = s * (row[j] - center[j])
+            target[n_cols] = s
 
 
 def csr_matvec(
@@ -133,7 +85,7 @@ def csr_weighted_gram(
     int n_threads,
 ):
     """partial.sum(axis=0) += Z.T @ diag(weight) @ Z with Z = [X, 1][rows], lower triangle."""
-    cdef Py_ssize_t n_rows = rows.shape[0], n_cols = partial.shape[1] - 1, i, k, l, t, r
+    cdef Py_ssize_t n_rows = rows.shape[0], n_cols = partial.shape[2] - 1, i, k, l, t, r
     cdef double scale
     cdef double* target
     for t in prange(n_threads, nogil=True, num_threads=n_threads, schedule="static"):

@@ -1,6 +1,5 @@
 /* A row of RBF kernel values, with an exponential that compilers vectorise: no branches, no
-   tables, no calls. C because Cython has no way to ask for a second version of a function
-   for processors with wider vectors.
+   tables, no calls.
 
    x = n ln 2 + r with |r| <= ln(2) / 2, exp(x) = 2^n exp(r), exp(r) by its Taylor polynomial,
    for x <= 0 in the normal range. Relative error about one unit in the last place. Must be
@@ -8,17 +7,10 @@
 #ifndef OPTIMARGIN_RBF_ROW_H
 #define OPTIMARGIN_RBF_ROW_H
 
+#include "vector_clones.h"
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-
-#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && defined(__linux__)
-#define OPTIMARGIN_VECTOR_CLONES __attribute__((target_clones("arch=haswell", "default")))
-#define OPTIMARGIN_INLINE static inline __attribute__((always_inline))
-#else
-#define OPTIMARGIN_VECTOR_CLONES
-#define OPTIMARGIN_INLINE static inline
-#endif
 
 OPTIMARGIN_INLINE float optimargin_exp_float(float x) {
     const int32_t n = (int32_t)(x * 1.44269504f - 0.5f);

@@ -29,6 +29,20 @@ def canonical(X):
     return X
 
 
+def double_blocks(X):
+    """Yield (slice, dense rows in float64): all at once, or block by block if converted."""
+    if X.dtype == np.float64:
+        yield slice(None), X
+        return
+    n_block = max(_BLOCK_ELEMENTS // max(X.shape[1], 1), 1)
+    block = np.empty((min(n_block, X.shape[0]), X.shape[1]))
+    for first in range(0, X.shape[0], n_block):
+        part = slice(first, first + n_block)
+        rows = block[: X[part].shape[0]]
+        rows[...] = X[part]
+        yield part, rows
+
+
 class FeatureDesign:
     """Samples given by their features.
 
@@ -54,26 +68,27 @@ class FeatureDesign:
     def decision(self, v):
         """Return ``(X - center) @ v``."""
         out = np.empty(self.n_samples)
-        n_threads = n_threads_for(self._size)
         if self.is_sparse:
-            X = self.X
+            X, n_threads = self.X, n_threads_for(self._size)
             _products.csr_matvec(X.data, X.indices, X.indptr, v, out, n_threads)
         else:
-            _products.dense_matvec(self.X, v, out, n_threads)
+            for part, rows in double_blocks(self.X):
+                np.dot(rows, v, out=out[part])
         if self.center is not None:
             out -= self.center @ v
         return out
 
     def represent(self, r):
         """Return ``(X - center).T @ r``."""
-        n_threads = n_threads_for(self._size)
-        partial = np.zeros((n_threads, self.n_coef))
         if self.is_sparse:
-            X = self.X
+            X, n_threads = self.X, n_threads_for(self._size)
+            partial = np.zeros((n_threads, self.n_coef))
             _products.csr_rmatvec(X.data, X.indices, X.indptr, r, partial, n_threads)
+            out = partial.sum(axis=0) if n_threads > 1 else partial[0]
         else:
-            _products.dense_rmatvec(self.X, r, partial, n_threads)
-        out = partial.sum(axis=0) if n_threads > 1 else partial[0]
+            out = np.zeros(self.n_coef)
+            for part, rows in double_blocks(self.X):
+                out += r[part] @ rows
         if self.center is not None:
             out -= self.center * r.sum()
         return out
@@ -122,41 +137,36 @@ class FeatureDesign:
     def weighted_gram(self, weight):
         """Return ``Z.T @ diag(weight) @ Z`` with ``Z = [X - center, 1]``, lower triangle.
 
-        Rows of zero weight are skipped; dense rows are packed block by block, so that no
-        temporary grows with the number of samples. Weights may be negative, which makes
-        changes of a known matrix cheap: only the rows whose weight changed are read.
+        Rows of zero weight are skipped. Weights may be negative, which makes changes of a known
+        matrix cheap: only the rows whose weight changed are read.
         """
         rows = np.flatnonzero(weight)
+        size = self.n_coef + 1
         if self.is_sparse:
-            return self._sparse_gram(rows, weight[rows])
-        gram = np.zeros((self.n_coef + 1, self.n_coef + 1))
+            X, n_threads = self.X, n_threads_for(self._size)
+            partial = np.zeros((n_threads, size, size))
+            _products.csr_weighted_gram(
+                X.data, X.indices, X.indptr, rows, weight[rows], partial, n_threads
+            )
+            return partial.sum(axis=0) if n_threads > 1 else partial[0]
+        gram = np.zeros((size, size))
         for sign in (1.0, -1.0):
             part = rows[sign * weight[rows] > 0]
             self._add_dense_gram(part, np.sqrt(sign * weight[part]), sign, gram)
         return gram
 
-    def _sparse_gram(self, rows, weight):
-        size = self.n_coef + 1
-        n_threads = n_threads_for(self._size)
-        partial = np.zeros((n_threads, size, size))
-        X = self.X
-        _products.csr_weighted_gram(X.data, X.indices, X.indptr, rows, weight, partial, n_threads)
-        return partial.sum(axis=0) if n_threads > 1 else partial[0]
-
     def _add_dense_gram(self, rows, root, sign, gram):
+        """Add ``sign * P.T @ P`` with ``P = root[:, None] * Z[rows]``, packed block by block.
+
+        Dense products are left to BLAS alone: a second pool of threads at work between its
+        calls would have to wait for its idling threads.
+        """
         n_block = max(_BLOCK_ELEMENTS // gram.shape[0], 1)
         block = np.empty((min(n_block, rows.size), gram.shape[0]))
         for first in range(0, rows.size, n_block):
             part = slice(first, first + n_block)
             packed = block[: rows[part].size]
-            _products.dense_pack(
-                self.X,
-                self._center_or_zero,
-                rows[part],
-                root[part],
-                packed,
-                n_threads_for(packed.size),
-            )
+            _products.dense_pack(self.X, self._center_or_zero, rows[part], root[part], packed)
             gram += sign * (packed.T @ packed)
 
     def inner_products(self, rows, columns):

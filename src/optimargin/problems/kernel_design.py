@@ -10,11 +10,11 @@ from itertools import pairwise
 import numpy as np
 import scipy.sparse as sp
 
-from optimargin._core import _gram, _products
+from optimargin._core import _gram
 from optimargin._core._rows import GramRows
 from optimargin._threads import n_threads_for
 from optimargin.kernels import PreparedKernel, RowCache, pivoted_cholesky
-from optimargin.problems.feature_design import FeatureDesign
+from optimargin.problems.feature_design import FeatureDesign, double_blocks
 
 _BLOCK_ELEMENTS = 1 << 19
 _LOW_RANK_FROM = 256  # samples from which looking for a low-rank factor is worth its price
@@ -43,11 +43,9 @@ class KernelDesign:
 
     def product(self, V):
         """Return ``V @ K`` for vectors in the rows of `V`."""
-        if self.K.dtype == np.float64:
-            return V @ self.K
         out = np.empty_like(V)
-        for v, result in zip(V, out, strict=True):
-            _products.dense_matvec(self.K, v, result, n_threads_for(self.K.size))
+        for part, rows in double_blocks(self.K):
+            out[:, part] = V @ rows.T
         return out
 
     def columns(self, rows):

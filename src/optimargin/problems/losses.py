@@ -10,15 +10,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from optimargin._core._coordinate_descent import ODMStep
-from optimargin._core._losses import odm_evaluate
-from optimargin._threads import n_threads_for
+from optimargin._core._losses import odm_derivatives, odm_evaluate
 
 
 class Loss(ABC):
     """A convex, differentiable loss of the margin.
 
-    A new loss implements these two methods; `tests/problems/test_losses.py` checks any loss
-    added to its list.
+    A new loss implements the two abstract methods; `tests/problems/test_losses.py` checks any
+    loss added to its list.
     """
 
     @abstractmethod
@@ -44,6 +43,20 @@ class Loss(ABC):
     def conjugate(self, dual, weight):
         """Return ``sum(weight * loss*(-dual / weight))``, infinite where dual is infeasible."""
 
+    def derivatives(self, margin, slope, weight, t):
+        """Derivatives in t of ``sum(weight * loss(margin + t * slope))``, for line searches.
+
+        Returns
+        -------
+        first : float
+        magnitude : float
+            The sum of the absolute terms of `first`, the scale of its rounding error.
+        second : float
+        """
+        _, dual, curvature = self.evaluate(margin + t * slope, weight)
+        terms = dual * slope
+        return -terms.sum(), np.abs(terms).sum(), curvature @ (slope * slope)
+
 
 @dataclass(frozen=True)
 class ODMLoss(Loss):
@@ -60,10 +73,11 @@ class ODMLoss(Loss):
     def evaluate(self, margin, weight):
         dual = np.empty_like(margin)
         curvature = np.empty_like(margin)
-        value = odm_evaluate(
-            margin, weight, self.C1, self.C2, self.D, dual, curvature, n_threads_for(margin.size)
-        )
+        value = odm_evaluate(margin, weight, self.C1, self.C2, self.D, dual, curvature)
         return value, dual, curvature
+
+    def derivatives(self, margin, slope, weight, t):
+        return odm_derivatives(margin, slope, weight, self.C1, self.C2, self.D, t)
 
     def conjugate(self, dual, weight):
         below, above = dual > 0, dual < 0

@@ -151,25 +151,20 @@ class MarginProblem:
         inside a bracket ends after a few evaluations of O(n_samples) each.
         """
         low, high = -np.inf, np.inf
-        t, reference = start, None
+        at_zero = self.loss.derivatives(margin, slope, self.weight, 0.0)[0]
+        allowed = rtol * abs(linear + at_zero)
+        t = start
         for _ in range(100):
-            _, dual, curvature = self.loss.evaluate(margin + t * slope, self.weight)
-            products = dual * slope
-            derivative = linear + t * quadratic - products.sum()
-            rounding = (
-                4
-                * np.finfo(float).eps
-                * (abs(linear) + abs(t) * quadratic + np.abs(products).sum())
-            )
-            if reference is None:
-                reference = abs(linear - self.loss.evaluate(margin, self.weight)[1] @ slope)
-            if abs(derivative) <= max(rtol * reference, rounding):
+            first, magnitude, second = self.loss.derivatives(margin, slope, self.weight, t)
+            derivative = linear + t * quadratic + first
+            magnitude += abs(linear) + abs(t) * quadratic
+            if abs(derivative) <= max(allowed, 4 * np.finfo(float).eps * magnitude):
                 break
             if derivative < 0:
                 low = t
             else:
                 high = t
-            second = quadratic + curvature @ (slope * slope)
+            second += quadratic
             t = t - derivative / second if second > 0 else np.inf
             if not low < t < high:
                 if np.isfinite(low) and np.isfinite(high):

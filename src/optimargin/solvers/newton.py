@@ -45,12 +45,12 @@ class Newton(Solver):
     ----------
     tol, max_iter, seed
         See `Solver`.
-    exact_up_to : float, default=2e9
+    exact_up_to : float, default=2e8
         Go on past `tol` until the active set is final where a step takes at most that many
         operations.
     """
 
-    def __init__(self, *, tol, max_iter, seed=0, exact_up_to=2e9):
+    def __init__(self, *, tol, max_iter, seed=0, exact_up_to=2e8):
         super().__init__(tol=tol, max_iter=max_iter, seed=seed)
         self.exact_up_to = exact_up_to
 

@@ -1,0 +1,15 @@
+/* Functions marked so are compiled twice where the compiler can do that: for any processor, and
+   for those with vectors of four doubles; the right one is chosen when the library is loaded. C,
+   because Cython has no way to ask for it. */
+#ifndef OPTIMARGIN_VECTOR_CLONES_H
+#define OPTIMARGIN_VECTOR_CLONES_H
+
+#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && defined(__linux__)
+#define OPTIMARGIN_VECTOR_CLONES __attribute__((target_clones("arch=haswell", "default")))
+#define OPTIMARGIN_INLINE static inline __attribute__((always_inline))
+#else
+#define OPTIMARGIN_VECTOR_CLONES
+#define OPTIMARGIN_INLINE static inline
+#endif
+
+#endif
