@@ -10,7 +10,7 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from optimargin import LinearODMClassifier, ODMClassifier
-from optimargin._threads import n_threads_for
+from optimargin._threads import _blas_pools, n_threads_for, one_blas_thread
 from tests.cases import ESTIMATOR_SOLVERS, two_classes
 
 
@@ -91,3 +91,17 @@ def test_an_estimator_is_not_changed_by_fits_of_another():
     scores = first.decision_function(X)
     ODMClassifier(kernel="poly", C1=1.0).fit(X + 1, -y)
     np.testing.assert_array_equal(first.decision_function(X), scores)
+
+
+def test_the_limit_of_blas_is_given_back_by_the_last_of_overlapping_fits():
+    def limits():
+        return {pool["num_threads"] for pool in _blas_pools().info()}
+
+    with _blas_pools().limit(limits=2):
+        first, second = one_blas_thread(), one_blas_thread()
+        first.__enter__()
+        second.__enter__()
+        first.__exit__(None, None, None)
+        assert limits() == {1}
+        second.__exit__(None, None, None)
+        assert limits() == {2}

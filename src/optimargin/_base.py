@@ -2,6 +2,7 @@
 
 import warnings
 from abc import ABCMeta, abstractmethod
+from contextlib import nullcontext
 from dataclasses import dataclass
 from numbers import Integral, Real
 
@@ -15,6 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from optimargin._callbacks import CallbackSupportMixin, FitTasks, with_callbacks
+from optimargin._threads import one_blas_thread
 from optimargin.problems import FeatureDesign, KernelDesign, MarginProblem, canonical
 from optimargin.solvers import SOLVERS
 
@@ -120,9 +122,10 @@ class BaseMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator,
         solver = self._make_solver()
         tasks = FitTasks(self, len(training.problems))
         solutions = []
-        for k, problem in enumerate(training.problems):
-            with tasks.problem(solver):
-                solutions.append(solver.solve(problem, *self._start(problem, k)))
+        with one_blas_thread() if training.design.own_threads else nullcontext():
+            for k, problem in enumerate(training.problems):
+                with tasks.problem(solver):
+                    solutions.append(solver.solve(problem, *self._start(problem, k)))
         tasks.close()
         self._store_diagnostics(solutions)
         self._store(training, solutions)

@@ -1,11 +1,17 @@
-"""How many threads a compiled loop gets."""
+"""How many threads a compiled loop gets, and BLAS beside it."""
 
 import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from functools import cache
+from threading import Lock
+
+from threadpoolctl import ThreadpoolController
 
 from optimargin._core._threads import max_threads
 
 # Below this many elementary operations starting a thread costs more than it saves.
-_WORTH_A_THREAD = 100_000
+_WORTH_A_THREAD = 1_000_000
 
 _forked = False
 
@@ -26,3 +32,35 @@ def n_threads_for(work: int) -> int:
     if _forked or work < _WORTH_A_THREAD:
         return 1
     return max_threads()
+
+
+_lock = Lock()
+_holders = 0
+_limit = ExitStack()
+
+
+@cache
+def _blas_pools() -> ThreadpoolController:
+    return ThreadpoolController().select(user_api="blas")
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Keep BLAS to one thread while the loops of the compiled core use all of them.
+
+    Two pools of threads that take turns wait for each other: the threads of one stay awake for
+    milliseconds after their last work. The limit holds for the whole process, so it is taken
+    once and given back by the last of several fits at a time.
+    """
+    global _holders
+    with _lock:
+        if _holders == 0:
+            _limit.enter_context(_blas_pools().limit(limits=1))
+        _holders += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _holders -= 1
+            if _holders == 0:
+                _limit.close()

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from optimargin.problems import ODMLoss
+from optimargin.problems.losses import Loss
 from tests.cases import LOSSES
 
 every_loss = pytest.mark.parametrize("loss", LOSSES, ids=str)
@@ -48,6 +49,17 @@ def test_curvature_is_minus_the_derivative_of_dual(loss, margin, weight):
     rise = loss.evaluate(margin + step, weight)[1] - loss.evaluate(margin - step, weight)[1]
     curvature = loss.evaluate(margin, weight)[2]
     np.testing.assert_allclose(curvature, -rise / (2 * step), rtol=1e-6, atol=1e-9)
+
+
+@every_loss
+@pytest.mark.parametrize("t", [0.0, 0.3, -2.0])
+def test_derivatives_along_a_line_follow_from_those_of_the_samples(loss, margin, weight, t):
+    slope = np.random.default_rng(2).standard_normal(margin.size)
+    along = loss.derivatives(margin, slope, weight, t)
+    np.testing.assert_allclose(along, Loss.derivatives(loss, margin, slope, weight, t), rtol=1e-12)
+    _, dual, curvature = loss.evaluate(margin + t * slope, weight)
+    expected = [-dual @ slope, np.abs(dual * slope).sum(), curvature @ slope**2]
+    np.testing.assert_allclose(along, expected, rtol=1e-12)
 
 
 @every_loss

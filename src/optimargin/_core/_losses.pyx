@@ -20,7 +20,7 @@ def odm_evaluate(
     double[::1] dual,  # out
     double[::1] curvature,  # out
 ):
-    """Return sum(weight * loss(margin)); dual[:] = -weight * loss', curvature[:] = weight * loss''."""
+    """Return sum(weight * loss); dual[:] = -weight * loss', curvature[:] = weight * loss''."""
     cdef double total
     if margin.shape[0] == 0:
         return 0.0

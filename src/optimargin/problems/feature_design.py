@@ -18,6 +18,7 @@ from optimargin._core._rows import CSRRows, DenseRows
 from optimargin._threads import n_threads_for
 
 _BLOCK_ELEMENTS = 1 << 19  # 4 MB of float64: a block of packed rows stays in cache
+_CONVERTED_ELEMENTS = 1 << 17
 _FREQUENT_SHARE = 0.02  # of rows that have a feature, from which it is cheaper as a dense column
 
 
@@ -34,7 +35,7 @@ def double_blocks(X):
     if X.dtype == np.float64:
         yield slice(None), X
         return
-    n_block = max(_BLOCK_ELEMENTS // max(X.shape[1], 1), 1)
+    n_block = max(_CONVERTED_ELEMENTS // max(X.shape[1], 1), 1)
     block = np.empty((min(n_block, X.shape[0]), X.shape[1]))
     for first in range(0, X.shape[0], n_block):
         part = slice(first, first + n_block)
@@ -63,6 +64,7 @@ class FeatureDesign:
         self.center = center
         self.n_samples, self.n_coef = X.shape
         self.is_sparse = sp.issparse(X)
+        self.own_threads = self.is_sparse  # dense products are left to the threads of BLAS
         self._size = X.nnz if self.is_sparse else X.size
 
     def decision(self, v):

@@ -32,6 +32,7 @@ class KernelDesign:
     """
 
     space = "sample"
+    own_threads = False  # products are left to the threads of BLAS
 
     def __init__(self, K):
         self.K = K

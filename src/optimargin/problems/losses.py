@@ -44,7 +44,7 @@ class Loss(ABC):
         """Return ``sum(weight * loss*(-dual / weight))``, infinite where dual is infeasible."""
 
     def derivatives(self, margin, slope, weight, t):
-        """Derivatives in t of ``sum(weight * loss(margin + t * slope))``, for line searches.
+        """Return derivatives in t of ``sum(weight * loss(margin + t * slope))``.
 
         Returns
         -------

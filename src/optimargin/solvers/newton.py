@@ -34,7 +34,7 @@ from optimargin.solvers.dcd import DualCD
 _EXACT_GAP = 1e-24
 _SHORT_STEP = 0.5
 _SUBSAMPLE_FROM = 20_000  # rows from which a solve on a subsample is worth its price
-_SUBSAMPLE_SHARE = 20
+_SUBSAMPLE_SHARE = 8
 _STARTING_EPOCHS = 12  # of coordinate descent, for sparse rows in many dimensions
 
 
