@@ -122,7 +122,7 @@ class BaseMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator,
         solver = self._make_solver()
         tasks = FitTasks(self, len(training.problems))
         solutions = []
-        with one_blas_thread() if training.design.own_threads else nullcontext():
+        with one_blas_thread() if solver.own_threads(training.design) else nullcontext():
             for k, problem in enumerate(training.problems):
                 with tasks.problem(solver):
                     solutions.append(solver.solve(problem, *self._start(problem, k)))

@@ -15,7 +15,9 @@ from optimargin._odm_mixin import ODMMixin
 from optimargin.problems import FeatureDesign, LinearGramDesign
 from optimargin.solvers import SOLVERS
 
+# Crossovers measured by benchmarks/solvers.py.
 _FACTORISE_UP_TO = 1000  # features, or dense samples, up to which a factorisation is fastest
+_EASY_DESCENT = {True: 50.0, False: 500.0}  # with and without an intercept; see below
 _SPARSE_ROWS_UP_TO = 5000
 _STEPS_OF_EQUAL_LENGTH = 64  # of a stream between two updates of the step length
 
@@ -30,12 +32,23 @@ def linear_design(X, weight, fit_intercept, solver):
     return (LinearGramDesign if in_samples else FeatureDesign)(X, center)
 
 
-def choose_linear_solver(n_samples, n_features, *, sparse):
-    """Return the solver that was fastest in the benchmarks for data of this size."""
-    if n_features <= _FACTORISE_UP_TO or (not sparse and n_samples <= _FACTORISE_UP_TO):
+def choose_linear_solver(X, C, fit_intercept):
+    """Return the solver that was fastest in the benchmarks for data and a loss of this kind.
+
+    Sparse rows with more features than samples go to coordinate descent as long as it converges
+    quickly, which the ratio of the curvatures of loss and penalty tells.
+    """
+    n_samples, n_features = X.shape
+    if n_features <= _FACTORISE_UP_TO:
         return "newton"
-    if sparse and n_samples <= _SPARSE_ROWS_UP_TO:
-        return "newton"
+    if not issparse(X):
+        return "newton" if n_samples <= _FACTORISE_UP_TO else "newton_cg"
+    if n_samples < n_features:
+        difficulty = 2 * C * (X.data @ X.data) / n_samples**2
+        if difficulty <= _EASY_DESCENT[fit_intercept]:
+            return "dcd"
+        if n_samples <= _SPARSE_ROWS_UP_TO:
+            return "newton"
     return "newton_cg"
 
 
@@ -183,7 +196,7 @@ class LinearODMClassifier(ODMMixin, BaseMarginClassifier):
     def _choose_solver(self, X):
         if self.solver != "auto":
             return self.solver
-        return choose_linear_solver(*X.shape, sparse=issparse(X))
+        return choose_linear_solver(X, max(self.C1, self.C2), self.fit_intercept)
 
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y, classes=None, sample_weight=None):

@@ -144,7 +144,7 @@ def test_products_with_the_hessian_equal_numpy(name, shape, dtype):
     np.testing.assert_allclose(product, expected, atol=1e-11 * np.abs(expected).max())
     assert total == pytest.approx(c @ (Z @ v), abs=1e-11 * np.abs(c * (Z @ v)).sum())
     rtol = 1e-4 if dtype == np.float32 else 1e-11
-    np.testing.assert_allclose(design.weighted_squares(active, c), 1 + c @ Z**2, rtol=rtol)
+    np.testing.assert_allclose(design.diagonal(active, c), 1 + c @ Z**2, rtol=rtol)
     np.testing.assert_allclose(design.squared_norms, (features**2).sum(axis=1), rtol=rtol)
 
 

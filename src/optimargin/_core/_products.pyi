@@ -14,6 +14,9 @@ def csr_matvec(
 def csr_rmatvec(
     data: Data, indices: Index, indptr: Index, r: Vector, partial: Vector, n_threads: int
 ) -> None: ...
+def csr_weighted_squares(
+    data: Data, indices: Index, indptr: Index, rows: Index, weight: Vector, out: Vector
+) -> None: ...
 def csr_weighted_gram(
     data: Data,
     indices: Index,

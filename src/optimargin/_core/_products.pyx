@@ -7,11 +7,8 @@ without first copying a float32 matrix to float64.
 
 from cython cimport floating
 from cython.parallel cimport prange
-from libc.stdint cimport int32_t, int64_t
 
-ctypedef fused index_t:
-    int32_t
-    int64_t
+from optimargin._core._sparse cimport gather_dot, index_t, scatter_add
 
 
 def dense_pack(
@@ -45,13 +42,14 @@ def csr_matvec(
     int n_threads,
 ):
     """out[:] = X @ v."""
-    cdef Py_ssize_t n_rows = indptr.shape[0] - 1, i, k
-    cdef double total
+    cdef Py_ssize_t n_rows = indptr.shape[0] - 1, i
+    if data.shape[0] == 0:
+        out[:] = 0.0
+        return
     for i in prange(n_rows, nogil=True, num_threads=n_threads, schedule="static"):
-        total = 0.0
-        for k in range(indptr[i], indptr[i + 1]):
-            total = total + data[k] * v[indices[k]]
-        out[i] = total
+        out[i] = gather_dot(
+            &data[0] + indptr[i], &indices[0] + indptr[i], &v[0], indptr[i + 1] - indptr[i]
+        )
 
 
 def csr_rmatvec(
@@ -63,16 +61,33 @@ def csr_rmatvec(
     int n_threads,
 ):
     """partial.sum(axis=0) == X.T @ r; rows where r is zero are never read."""
-    cdef Py_ssize_t n_rows = indptr.shape[0] - 1, i, k, t, first, last
-    cdef double scale
+    cdef Py_ssize_t n_rows = indptr.shape[0] - 1, i, t
+    if data.shape[0] == 0:
+        return
     for t in prange(n_threads, nogil=True, num_threads=n_threads, schedule="static"):
-        first = n_rows * t // n_threads
-        last = n_rows * (t + 1) // n_threads
-        for i in range(first, last):
-            scale = r[i]
-            if scale != 0.0:
-                for k in range(indptr[i], indptr[i + 1]):
-                    partial[t, indices[k]] += scale * data[k]
+        for i in range(n_rows * t // n_threads, n_rows * (t + 1) // n_threads):
+            if r[i] != 0.0:
+                scatter_add(
+                    r[i], &data[0] + indptr[i], &indices[0] + indptr[i], &partial[t, 0],
+                    indptr[i + 1] - indptr[i],
+                )
+
+
+def csr_weighted_squares(
+    const floating[::1] data,  # in
+    const index_t[::1] indices,  # in
+    const index_t[::1] indptr,  # in
+    const Py_ssize_t[::1] rows,  # in
+    const double[::1] weight,  # in, one a row of `rows`
+    double[::1] out,  # in, out
+):
+    """out += sum of weight * X[rows] ** 2 over the rows."""
+    cdef Py_ssize_t r, i, k
+    with nogil:
+        for r in range(rows.shape[0]):
+            i = rows[r]
+            for k in range(indptr[i], indptr[i + 1]):
+                out[indices[k]] += weight[r] * data[k] * data[k]
 
 
 def csr_weighted_gram(
@@ -148,15 +163,18 @@ def csr_hessian_product(
 
     Each row is read once for both products.
     """
-    cdef Py_ssize_t n_rows = rows.shape[0], n_cols = partial.shape[1] - 1, i, k, j, t
+    cdef Py_ssize_t n_rows = rows.shape[0], n_cols = partial.shape[1] - 1, i, k, t, length
     cdef double scale
+    if data.shape[0] == 0:
+        return
     for t in prange(n_threads, nogil=True, num_threads=n_threads, schedule="static"):
         for k in range(n_rows * t // n_threads, n_rows * (t + 1) // n_threads):
             i = rows[k]
-            scale = 0.0
-            for j in range(indptr[i], indptr[i + 1]):
-                scale = scale + data[j] * v[indices[j]]
-            scale = scale * weight[k]
-            for j in range(indptr[i], indptr[i + 1]):
-                partial[t, indices[j]] += scale * data[j]
+            length = indptr[i + 1] - indptr[i]
+            scale = weight[k] * gather_dot(
+                &data[0] + indptr[i], &indices[0] + indptr[i], &v[0], length
+            )
+            scatter_add(
+                scale, &data[0] + indptr[i], &indices[0] + indptr[i], &partial[t, 0], length
+            )
             partial[t, n_cols] += scale

@@ -7,6 +7,8 @@ along it. Solvers and losses know nothing of storage, and storage nothing of the
 from cython cimport floating
 from libc.stdint cimport int32_t
 
+from optimargin._core._sparse cimport gather_dot, scatter_add
+
 import numpy as np
 
 
@@ -106,24 +108,29 @@ cdef class CSRRows(Rows):
         self.squared_norms = squared_norms
 
     cdef double decision(self, Py_ssize_t i) noexcept nogil:
-        cdef double total = 0.0
-        cdef Py_ssize_t k
+        cdef Py_ssize_t first = self.indptr[i], length = self.indptr[i + 1] - self.indptr[i]
+        if length == 0:
+            return 0.0
         if self.single:
-            for k in range(self.indptr[i], self.indptr[i + 1]):
-                total += self.data32[k] * self.w[self.indices[k]]
-        else:
-            for k in range(self.indptr[i], self.indptr[i + 1]):
-                total += self.data64[k] * self.w[self.indices[k]]
-        return total
+            return gather_dot[float, int32_t](
+                &self.data32[first], &self.indices[first], &self.w[0], length
+            )
+        return gather_dot[double, int32_t](
+            &self.data64[first], &self.indices[first], &self.w[0], length
+        )
 
     cdef int add(self, Py_ssize_t i, double amount) except -1 nogil:
-        cdef Py_ssize_t k
+        cdef Py_ssize_t first = self.indptr[i], length = self.indptr[i + 1] - self.indptr[i]
+        if length == 0:
+            return 0
         if self.single:
-            for k in range(self.indptr[i], self.indptr[i + 1]):
-                self.w[self.indices[k]] += amount * self.data32[k]
+            scatter_add[float, int32_t](
+                amount, &self.data32[first], &self.indices[first], &self.w[0], length
+            )
         else:
-            for k in range(self.indptr[i], self.indptr[i + 1]):
-                self.w[self.indices[k]] += amount * self.data64[k]
+            scatter_add[double, int32_t](
+                amount, &self.data64[first], &self.indices[first], &self.w[0], length
+            )
         return 0
 
 

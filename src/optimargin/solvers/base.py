@@ -70,6 +70,10 @@ class Solver(ABC):
             if stop:
                 return
 
+    def own_threads(self, design):
+        """Whether the threads of the compiled core do the work, so that BLAS needs but one."""
+        return design.own_threads
+
     @abstractmethod
     def solve(self, problem, coef=None, intercept=0.0):
         """Minimise `problem`, starting at (`coef`, `intercept`), and return a `Solution`."""

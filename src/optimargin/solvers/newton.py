@@ -54,6 +54,10 @@ class Newton(Solver):
         super().__init__(tol=tol, max_iter=max_iter, seed=seed)
         self.exact_up_to = exact_up_to
 
+    def own_threads(self, design):
+        # Wide sparse data are solved in sample space, by large factorisations.
+        return design.own_threads and design.n_samples >= design.n_coef
+
     def solve(self, problem, coef=None, intercept=0.0):
         system = _choose_system(problem)
         if coef is None:

@@ -6,7 +6,9 @@ The linear system is that of `newton`, with c_i = w_i l''(g_i) and the intercept
 
 Feature space   (I + Phi' (C - C 1 1' C / 1'C1) Phi) dw = -grad: one product reads every
     active row once. Preconditioned by the diagonal; ended when the quadratic model no longer
-    improves, because a better step on a model that the next active set will change is wasted.
+    improves, because a better step on a model that the next active set will change is wasted,
+    or when the residual r is small enough: 1/2 |r|^2 is the duality gap after the step if the
+    active set stays.
 Sample space    M = I + C^1/2 K C^1/2 for the two right-hand sides of `newton` at once, so
     that the intercept costs no further pass over K. Preconditioned with a Nystrom
     approximation K ~ B B' from a few landmark columns, by Woodbury's identity
@@ -29,6 +31,7 @@ _MAX_CG = 200
 _FINEST = 1e-13  # no system is solved more precisely than this
 _N_LANDMARKS = 100
 _MODEL_STOP = 0.5  # relative improvement of the quadratic model a CG step must bring
+_GAP_SHARE = 0.5  # of the allowed gap that a step may leave
 _RESIDUAL_STOP = 0.05  # residual of the sample-space system, relative to its right-hand side
 
 
@@ -36,7 +39,7 @@ class NewtonCG(Solver):
     """Semismooth Newton by conjugate gradients, in feature space or in sample space."""
 
     def solve(self, problem, coef=None, intercept=0.0):
-        space = _SPACES[problem.design.space](problem, self.seed)
+        space = _SPACES[problem.design.space](problem, self)
         if coef is None:
             coef, intercept = space.start()
         point = problem.point(coef, intercept)
@@ -60,9 +63,10 @@ class NewtonCG(Solver):
 class _FeatureSpace:
     roughest = _MODEL_STOP
 
-    def __init__(self, problem, seed):
+    def __init__(self, problem, solver):
         self.problem = problem
         self.accuracy = self.roughest
+        self.tol = solver.tol
 
     def start(self):
         return None, 0.0
@@ -81,13 +85,14 @@ class _FeatureSpace:
                 out -= moment / total * weighted_sum
             return out + v, moment
 
-        diagonal = design.weighted_squares(rows, weight)
-        step, moment = _model_cg(product, -point.residual, diagonal, self.accuracy)
+        diagonal = design.diagonal(rows, weight)
+        enough = np.sqrt(_GAP_SHARE * self.tol * point.value)
+        step, moment = _model_cg(product, -point.residual, diagonal, self.accuracy, enough)
         intercept_step = -moment / total if has_intercept else 0.0
         return step, intercept_step
 
 
-def _model_cg(product, right, diagonal, accuracy):
+def _model_cg(product, right, diagonal, accuracy, enough):
     """Solve approximately; return the solution and its moment (see `hessian_product`)."""
     solution = np.zeros_like(right)
     residual = right.copy()
@@ -104,7 +109,7 @@ def _model_cg(product, right, diagonal, accuracy):
         residual -= alpha * image
         moment += alpha * image_moment
         new_model = -0.5 * solution @ (right + residual)
-        if k * (1 - model / new_model) <= accuracy:
+        if k * (1 - model / new_model) <= accuracy or np.linalg.norm(residual) <= enough:
             break
         model = new_model
         z = residual / diagonal
@@ -116,12 +121,12 @@ def _model_cg(product, right, diagonal, accuracy):
 class _SampleSpace:
     roughest = _RESIDUAL_STOP
 
-    def __init__(self, problem, seed):
+    def __init__(self, problem, solver):
         self.problem = problem
         self.accuracy = self.roughest
         n_samples = problem.design.n_samples
         n_landmarks = min(_N_LANDMARKS, n_samples)
-        landmarks = np.random.default_rng(seed).choice(n_samples, n_landmarks, replace=False)
+        landmarks = np.random.default_rng(solver.seed).choice(n_samples, n_landmarks, replace=False)
         columns = problem.design.columns(np.sort(landmarks))
         core = columns[np.sort(landmarks)]
         core[np.diag_indices_from(core)] += 1e-6 * np.trace(core) / n_landmarks or 1.0
