@@ -13,7 +13,7 @@ import numpy as np
 from competitors import intelex_svc, svc
 from large_data import load_large
 from report import write
-from timing import interleaved_medians, machine
+from timing import interleaved_medians, keep_memory, machine
 
 from optimargin import ODMClassifier
 from optimargin.kernels import resolve_gamma
@@ -51,6 +51,7 @@ def main():
     parser.add_argument("--sizes", nargs="+", type=int, default=[1000, 2000, 5000, 10_000, 20_000])
     args = parser.parse_args()
     warnings.simplefilter("ignore")
+    keep_memory()
     X, y = load_large("adult-a")
     order = np.random.default_rng(0).permutation(y.size)
     X, y = X[order].toarray(), y[order]

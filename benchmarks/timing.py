@@ -1,5 +1,6 @@
 """How times are taken: competitors in turn, medians, threads and machine stated."""
 
+import ctypes
 import os
 import platform
 import statistics
@@ -21,6 +22,18 @@ def machine():
         f"Python {platform.python_version()}, optimargin {optimargin.__version__}, numpy "
         f"{np.__version__}, scipy {scipy.__version__}, scikit-learn {sklearn.__version__}"
     )
+
+
+def keep_memory():
+    """Let the process keep what it frees, for all competitors alike (glibc only).
+
+    On a virtual machine the first use of a page can cost more than the work done on it.
+    """
+    m_trim_threshold, m_mmap_max = -1, -4
+    libc = ctypes.CDLL(None)
+    if hasattr(libc, "mallopt"):
+        libc.mallopt(m_mmap_max, 0)
+        libc.mallopt(m_trim_threshold, 2**31 - 1)
 
 
 def interleaved_medians(functions, repeats=5, budget=60.0):

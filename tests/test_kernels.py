@@ -79,14 +79,15 @@ def test_rbf_of_a_row_with_itself_is_one(X):
     np.testing.assert_allclose(np.diagonal(Kernel("rbf", gamma=3.0)(X)), 1.0, rtol=1e-13)
 
 
-def test_kernel_blocks_are_the_rows_of_the_kernel(X, Y, monkeypatch):
+@pytest.mark.parametrize("name", ["rbf", "poly", lambda A, B: np.tanh(A @ B.T)])
+@pytest.mark.parametrize("worth_a_thread", [0, 10**9])
+def test_kernel_product_is_that_of_the_whole_matrix(X, Y, name, worth_a_thread, monkeypatch):
     monkeypatch.setattr(kernels, "_BLOCK_ELEMENTS", 4 * len(Y))
-    kernel = Kernel("rbf", gamma=0.4)
-    blocks = list(kernels.kernel_blocks(kernel, X, Y))
-    assert len(blocks) == 4
-    K = kernel(X, Y)
-    for rows, block in blocks:
-        np.testing.assert_allclose(block, K[rows], rtol=1e-12)
+    monkeypatch.setattr("optimargin._threads._WORTH_A_THREAD", worth_a_thread)
+    kernel = Kernel(name, gamma=0.4)
+    V = np.random.default_rng(0).standard_normal((len(Y), 3))
+    product = kernels.kernel_product(kernel, X, Y, V)
+    np.testing.assert_allclose(product, kernel(X, Y) @ V, rtol=1e-12)
 
 
 def test_scale_and_auto_are_those_of_svc(X):

@@ -9,7 +9,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.extmath import safe_sparse_dot
 
 from optimargin._base import BaseMarginClassifier, check_scale
-from optimargin.kernels import Kernel, gram_matrix, kernel_blocks, resolve_gamma
+from optimargin.kernels import Kernel, gram_matrix, kernel_product, resolve_gamma
 from optimargin.problems import KernelDesign
 
 
@@ -98,11 +98,8 @@ class KernelClassifier(BaseMarginClassifier):
             return safe_sparse_dot(X, self.coef_.T, dense_output=True) + self.intercept_
         if self.kernel == "precomputed":
             return X[:, self.support_] @ self.dual_coef_.T + self.intercept_
-        scores = np.empty((X.shape[0], self.intercept_.size), dtype=X.dtype)
-        for rows, K in kernel_blocks(self._kernel, X, self.support_vectors_):
-            scores[rows] = K @ self.dual_coef_.T
-        scores += self.intercept_
-        return scores
+        product = kernel_product(self._kernel, X, self.support_vectors_, self.dual_coef_.T)
+        return product + self.intercept_
 
     def _take(self, X, rows):
         return X[np.ix_(rows, rows)] if self.kernel == "precomputed" else X[rows]

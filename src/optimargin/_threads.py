@@ -1,10 +1,11 @@
 """How many threads a compiled loop gets, and BLAS beside it."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from functools import cache
-from threading import Lock
+from threading import Lock, local
 
 from threadpoolctl import ThreadpoolController
 
@@ -36,6 +37,7 @@ def n_threads_for(work: int) -> int:
 
 _lock = Lock()
 _holders = 0
+_this_thread = local()
 _limit = ExitStack()
 
 
@@ -64,3 +66,25 @@ def one_blas_thread() -> Iterator[None]:
             _holders -= 1
             if _holders == 0:
                 _limit.close()
+
+
+def for_each(function: Callable[..., None], items: Iterable, work: int) -> None:
+    """Call ``function(item)`` for all items, in threads where `work` is worth that.
+
+    For calls that spend their time in BLAS and in loops of the compiled core that run in one
+    thread. A call within a call gets no threads of its own.
+    """
+    items = list(items)
+    n_threads = 1 if getattr(_this_thread, "is_worker", False) else n_threads_for(work)
+    if n_threads == 1 or len(items) < 2:
+        for item in items:
+            function(item)
+        return
+
+    def call(item):
+        _this_thread.is_worker = True
+        function(item)
+
+    with one_blas_thread(), ThreadPoolExecutor(n_threads) as pool:
+        for _ in pool.map(call, items):
+            pass

@@ -3,6 +3,7 @@
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from math import fsum
 
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky, eigh
@@ -10,9 +11,9 @@ from scipy.sparse import issparse
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
 
 from optimargin._core._kernels import rbf_in_place, weighted_distances
-from optimargin._threads import n_threads_for
+from optimargin._threads import for_each
 
-_BLOCK_ELEMENTS = 1 << 20  # 8 MB of float64 for a block of kernel rows
+_BLOCK_ELEMENTS = 1 << 18  # 2 MB of float64: a block of kernel rows stays in cache
 
 
 @dataclass(frozen=True)
@@ -164,16 +165,25 @@ class PreparedKernel:
         with np.errstate(over="ignore", invalid="ignore"):
             if issparse(A) or issparse(B):
                 K = np.ascontiguousarray(safe_sparse_dot(A, B.T, dense_output=True))
-            else:
-                K = np.dot(A, B.T, out=out)
-            if norms is not None:
-                rows, columns = norms
-                rbf_in_place(K, rows, columns, self.kernel.gamma, n_threads_for(10 * K.size))
-            else:
-                K = self._transform(K)
-        if out is not None and K is not out:
-            out[...] = K
-        return K
+                if norms is not None:
+                    rbf_in_place(K, norms[0], norms[1], self.kernel.gamma)
+                else:
+                    K = self._transform(K)
+                if out is not None:
+                    out[...] = K
+                return K
+            if out is None:
+                out = np.empty((A.shape[0], B.shape[0]), dtype=B.dtype)
+
+            def fill(rows):
+                np.dot(A[rows], B.T, out=out[rows])
+                if norms is not None:
+                    rbf_in_place(out[rows], norms[0][rows], norms[1], self.kernel.gamma)
+                else:
+                    out[rows] = self._transform(out[rows])
+
+            for_each(fill, _row_blocks(*out.shape), work=10 * out.size)
+        return out
 
     def _transform(self, K):
         """Turn inner products into kernel values, in place."""
@@ -214,10 +224,34 @@ class RowCache:
         return row
 
 
-def kernel_blocks(kernel, X, Y):
-    """Yield ``(rows, kernel(X[rows], Y))`` in blocks of bounded size."""
-    for rows in _row_blocks(X.shape[0], Y.shape[0]):
-        yield rows, kernel(X[rows], Y)
+def kernel_product(kernel, X, Y, V):
+    """Return ``kernel(X, Y) @ V`` without ever holding the whole kernel matrix.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    X : {ndarray, CSR} of shape (n_samples_X, n_features)
+    Y : {ndarray, CSR} of shape (n_samples_Y, n_features)
+    V : ndarray of shape (n_samples_Y, n_vectors)
+
+    Returns
+    -------
+    product : ndarray of shape (n_samples_X, n_vectors)
+        In the precision of `X`.
+    """
+    out = np.empty((X.shape[0], V.shape[1]), dtype=X.dtype)
+    blocks = _row_blocks(X.shape[0], Y.shape[0])
+    if callable(kernel.name):  # may be written for one thread
+        for rows in blocks:
+            out[rows] = kernel(X[rows], Y) @ V
+        return out
+    prepared = PreparedKernel(kernel, Y)
+
+    def fill(rows):
+        out[rows] = prepared.against(X[rows]) @ V
+
+    for_each(fill, blocks, work=10 * X.shape[0] * Y.shape[0])
+    return out
 
 
 def _row_blocks(n_rows, n_columns):
@@ -235,23 +269,27 @@ def mean_distance(X, sample_weight):
     """
     X = X if issparse(X) else X - X.mean(axis=0)
     norms = row_norms(X, squared=True)
-    total = 0.0
-    for rows in _row_blocks(X.shape[0], X.shape[0]):
+    totals = []
+
+    def add(rows):
         # Distances are symmetric: each block meets only the samples up to its own end, and
         # counts the earlier ones twice.
         weight = np.full(rows.stop, 2.0)
         weight[rows] = 1.0
         weight *= sample_weight[: rows.stop]
         products = safe_sparse_dot(X[rows], X[: rows.stop].T, dense_output=True)
-        total += weighted_distances(
-            np.ascontiguousarray(products),
-            norms[rows],
-            norms[: rows.stop],
-            sample_weight[rows],
-            weight,
-            n_threads_for(products.size),
+        totals.append(
+            weighted_distances(
+                np.ascontiguousarray(products),
+                norms[rows],
+                norms[: rows.stop],
+                sample_weight[rows],
+                weight,
+            )
         )
-    return total / sample_weight.sum() ** 2
+
+    for_each(add, _row_blocks(X.shape[0], X.shape[0]), work=10 * X.shape[0] ** 2)
+    return fsum(totals) / sample_weight.sum() ** 2
 
 
 def resolve_gamma(gamma, X, sample_weight):

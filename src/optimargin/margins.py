@@ -15,7 +15,7 @@ from scipy.sparse import issparse
 from sklearn.svm import SVC, NuSVC
 from sklearn.utils.validation import _check_sample_weight, check_consistent_length, check_is_fitted
 
-from optimargin.kernels import Kernel, kernel_blocks
+from optimargin.kernels import Kernel, kernel_product
 
 KINDS = ("functional", "geometric")
 
@@ -290,10 +290,7 @@ def _kernel_gram(est):
     kernel = Kernel(est.kernel, gamma, est.degree, est.coef0)
     vectors = est.support_vectors_
     dual_coef = _dense(est.dual_coef_)
-    gram = np.zeros((dual_coef.shape[0],) * 2)
-    for rows, K in kernel_blocks(kernel, vectors, vectors):
-        gram += dual_coef[:, rows] @ (K @ dual_coef.T)
-    return gram
+    return dual_coef @ kernel_product(kernel, vectors, vectors, dual_coef.T)
 
 
 def _dense(array):

@@ -8,6 +8,16 @@ every entry once for both of its places.
 from cython cimport floating
 from cython.parallel cimport prange
 
+cdef extern from "panel_row.h" nogil:
+    double optimargin_panel_row_float(
+        const float* row, Py_ssize_t square, Py_ssize_t width, double scale,
+        const double* v, double* out,
+    )
+    double optimargin_panel_row_double(
+        const double* row, Py_ssize_t square, Py_ssize_t width, double scale,
+        const double* v, double* out,
+    )
+
 
 def panel_product(
     const floating[::1] buffer,  # in
@@ -37,12 +47,7 @@ cdef void _row_product(
     double* out,
 ) noexcept nogil:
     """out[i] += row @ v; out[:square] += v[i] * row[:square]"""
-    cdef double total = 0.0, scale = v[i], value
-    cdef Py_ssize_t j
-    for j in range(square):
-        value = row[j]
-        total += value * v[j]
-        out[j] += scale * value
-    for j in range(square, width):
-        total += row[j] * v[j]
-    out[i] += total
+    if floating is float:
+        out[i] += optimargin_panel_row_float(row, square, width, v[i], v, out)
+    else:
+        out[i] += optimargin_panel_row_double(row, square, width, v[i], v, out)

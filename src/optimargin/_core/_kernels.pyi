@@ -6,7 +6,6 @@ def rbf_in_place(
     row_norms: NDArray[np.floating],
     column_norms: NDArray[np.floating],
     gamma: float,
-    n_threads: int,
 ) -> None: ...
 def weighted_distances(
     K: NDArray[np.floating],
@@ -14,5 +13,4 @@ def weighted_distances(
     column_norms: NDArray[np.floating],
     row_weight: NDArray[np.float64],
     column_weight: NDArray[np.float64],
-    n_threads: int,
 ) -> float: ...

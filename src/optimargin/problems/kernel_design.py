@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from optimargin._core import _gram
 from optimargin._core._rows import GramRows
-from optimargin._threads import n_threads_for
+from optimargin._threads import for_each, n_threads_for
 from optimargin.kernels import PreparedKernel, RowCache, pivoted_cholesky
 from optimargin.problems.feature_design import FeatureDesign, double_blocks
 
@@ -98,6 +98,8 @@ class PanelDesign(KernelDesign):
     max_bytes : float
     """
 
+    own_threads = True
+
     def __init__(self, kernel, X, *, dtype, max_bytes):
         self.n_samples = self.n_coef = X.shape[0]
         self._rows = PreparedKernel(kernel, X, dtype)
@@ -110,13 +112,12 @@ class PanelDesign(KernelDesign):
         self._kept_offsets = offsets[: n_kept + 1].astype(np.intp)
         self._other_bounds = bounds[n_kept:].astype(np.intp)
         self._buffer = np.empty(offsets[n_kept], dtype=dtype)
-        for (first, last), offset in zip(
-            pairwise(self._kept_bounds), self._kept_offsets, strict=False
-        ):
-            panel = self._buffer[offset : offset + (last - first) * last]
-            self._rows.block(
-                slice(first, last), slice(0, last), out=panel.reshape(last - first, last)
-            )
+        for_each(self._fill_panel, range(n_kept), work=10 * self._buffer.size)
+
+    def _fill_panel(self, k):
+        first, last = self._kept_bounds[k : k + 2]
+        panel = self._buffer[self._kept_offsets[k] : self._kept_offsets[k + 1]]
+        self._rows.block(slice(first, last), slice(0, last), out=panel.reshape(-1, last))
 
     def product(self, V):
         """Return ``V @ K`` for vectors in the rows of `V`."""
