@@ -42,6 +42,7 @@ def csr_hessian_product(
     rows: Index,
     weight: Vector,
     v: Vector,
+    image: Vector,
     partial: Vector,
     n_threads: int,
 ) -> None: ...

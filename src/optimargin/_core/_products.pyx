@@ -156,25 +156,27 @@ def csr_hessian_product(
     const Py_ssize_t[::1] rows,  # in
     const double[::1] weight,  # in, one a row of `rows`
     const double[::1] v,  # in
-    double[:, ::1] partial,  # out, (n_threads, d + 1); zero on entry
+    double[::1] image,  # out, one a row of `rows`
+    double[:, ::1] partial,  # out, (n_threads, d); zero on entry
     int n_threads,
 ):
-    """partial.sum(axis=0) == Z.T @ (weight * (X[rows] @ v)) with Z = [X[rows], 1].
+    """image[:] = weight * (X[rows] @ v); partial.sum(axis=0) == X[rows].T @ image.
 
-    Each row is read once for both products.
+    Two passes over the data: in one, v and the sums would drive each other out of the cache.
     """
-    cdef Py_ssize_t n_rows = rows.shape[0], n_cols = partial.shape[1] - 1, i, k, t, length
-    cdef double scale
+    cdef Py_ssize_t n_rows = rows.shape[0], i, k, t
     if data.shape[0] == 0:
+        image[:] = 0.0
         return
+    for k in prange(n_rows, nogil=True, num_threads=n_threads, schedule="static"):
+        i = rows[k]
+        image[k] = weight[k] * gather_dot(
+            &data[0] + indptr[i], &indices[0] + indptr[i], &v[0], indptr[i + 1] - indptr[i]
+        )
     for t in prange(n_threads, nogil=True, num_threads=n_threads, schedule="static"):
         for k in range(n_rows * t // n_threads, n_rows * (t + 1) // n_threads):
             i = rows[k]
-            length = indptr[i + 1] - indptr[i]
-            scale = weight[k] * gather_dot(
-                &data[0] + indptr[i], &indices[0] + indptr[i], &v[0], length
-            )
             scatter_add(
-                scale, &data[0] + indptr[i], &indices[0] + indptr[i], &partial[t, 0], length
+                image[k], &data[0] + indptr[i], &indices[0] + indptr[i], &partial[t, 0],
+                indptr[i + 1] - indptr[i],
             )
-            partial[t, n_cols] += scale

@@ -216,17 +216,18 @@ class FeatureDesign:
             ``sum(weight * (Z[:, :-1] @ v))``.
         """
         n_threads = n_threads_for(self._size)
-        partial = np.zeros((n_threads, self.n_coef + 1))
         if self.is_sparse:
-            X = self.X
+            X, image = self.X, np.empty(rows.size)
+            partial = np.zeros((n_threads, self.n_coef))
             _products.csr_hessian_product(
-                X.data, X.indices, X.indptr, rows, weight, v, partial, n_threads
+                X.data, X.indices, X.indptr, rows, weight, v, image, partial, n_threads
             )
-        else:
-            _products.dense_hessian_product(
-                self.X, self._center_or_zero, rows, weight, v, partial, n_threads
-            )
-        out = partial.sum(axis=0) if n_threads > 1 else partial[0]
+            return partial.sum(axis=0) if n_threads > 1 else partial[0], image.sum()
+        partial = np.zeros((n_threads, self.n_coef + 1))
+        _products.dense_hessian_product(
+            self.X, self._center_or_zero, rows, weight, v, partial, n_threads
+        )
+        out = partial.sum(axis=0)
         return out[:-1], out[-1]
 
     @cached_property
