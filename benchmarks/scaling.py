@@ -1,0 +1,119 @@
+"""How fits grow with the number of rows, what memory they take, what a second core brings.
+
+python benchmarks/scaling.py
+"""
+
+import tracemalloc
+import warnings
+from functools import partial
+
+import numpy as np
+from large_data import load_large, text_like
+from report import RESULTS, write
+from threadpoolctl import threadpool_limits
+from timing import interleaved_medians, keep_memory, machine
+
+from optimargin import LinearODMClassifier, ODMClassifier
+
+SIZES = (10_000, 30_000, 100_000, 300_000, 1_000_000)
+
+
+def size_of(X):
+    return (
+        X.nbytes
+        if isinstance(X, np.ndarray)
+        else sum(part.nbytes for part in (X.data, X.indices, X.indptr))
+    )
+
+
+def dense(n_rows, n_features=54):
+    rng = np.random.default_rng(0)
+    X = rng.random((n_rows, n_features))
+    score = (X - 0.5) @ rng.standard_normal(n_features) + 0.3 * rng.standard_normal(n_rows)
+    return X, np.where(score > 0, 1.0, -1.0)
+
+
+def growth(kind, make):
+    """Yield one row of the table a size."""
+    for n_rows in SIZES:
+        X, y = make(n_rows)
+        fit = partial(LinearODMClassifier().fit, X, y)
+        seconds = interleaved_medians({"fit": fit})["fit"]
+        tracemalloc.start()
+        model = LinearODMClassifier().fit(X, y)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        yield {
+            "data": kind,
+            "rows": n_rows,
+            "solver": model.solver_,
+            "steps": int(model.n_iter_),
+            "seconds": seconds,
+            "extra memory / data": peak / size_of(X),
+        }
+
+
+def exponent(rows, kind):
+    chosen = [(row["rows"], row["seconds"]) for row in rows if row["data"] == kind]
+    return float(np.polyfit(*np.log(np.transpose(chosen)), 1)[0])
+
+
+def second_core():
+    """Return, for each kind of fit, the speed-up of two threads over one and the difference."""
+    dense_data, wide, text = dense(200_000), dense(50_000, 300), text_like(200_000)
+    X, y = load_large("adult-a")
+    kernel_data = X[:5000].toarray(), y[:5000]
+    fits = {
+        "newton, dense 200,000 x 54": (LinearODMClassifier(solver="newton"), dense_data),
+        "newton, dense 50,000 x 300": (LinearODMClassifier(solver="newton"), wide),
+        "newton_cg, text-like": (LinearODMClassifier(solver="newton_cg"), text),
+        "kernel, adult-a 5000": (ODMClassifier(random_state=0), kernel_data),
+    }
+    notes = []
+    for name, (model, data) in fits.items():
+        objective = {}
+
+        def fit(n_threads, model=model, data=data, objective=objective):
+            with threadpool_limits(n_threads):
+                objective[n_threads] = model.fit(*data).objective_
+
+        medians = interleaved_medians({1: lambda fit=fit: fit(1), 2: lambda fit=fit: fit(2)}, 7)
+        difference = abs(objective[1] - objective[2]) / abs(objective[1])
+        notes.append(
+            f"- {name}: two threads {medians[1] / medians[2]:.2f} times as fast as one, "
+            f"objectives equal to {difference:.0e}."
+        )
+    return notes
+
+
+def picture(rows):
+    from matplotlib import pyplot as plt
+
+    figure, axis = plt.subplots(figsize=(5, 3.5), layout="constrained")
+    for kind in dict.fromkeys(row["data"] for row in rows):
+        points = [(row["rows"], row["seconds"]) for row in rows if row["data"] == kind]
+        axis.loglog(*np.transpose(points), marker="o", label=kind)
+    axis.set(xlabel="rows", ylabel="seconds", title="LinearODMClassifier, defaults")
+    axis.legend()
+    figure.savefig(RESULTS / "scaling.png", dpi=120)
+
+
+def main():
+    warnings.simplefilter("ignore")
+    keep_memory()
+    rows = [*growth("dense, 54 features", dense), *growth("text-like, 47,000 features", text_like)]
+    kinds = dict.fromkeys(row["data"] for row in rows)
+    notes = [f"- {kind}: time grows as rows^{exponent(rows, kind):.2f}." for kind in kinds]
+    picture(rows)
+    write(
+        "scaling",
+        "Growth, memory and threads",
+        rows,
+        machine(),
+        notes + second_core(),
+        command="python benchmarks/scaling.py",
+    )
+
+
+if __name__ == "__main__":
+    main()
