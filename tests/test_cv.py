@@ -18,6 +18,7 @@ from optimargin import (
     ODMClassifier,
     ODMClassifierCV,
 )
+from optimargin._selection.machines import ODM
 from optimargin._selection.scoring import smooth_loss
 from optimargin._selection.search import HeldOutLoss
 from optimargin._selection.training import TrainingSet
@@ -96,7 +97,7 @@ def test_gradient_is_that_of_the_loss(selector, splits):
     X, y = load_iris(return_X_y=True)
     weight = np.random.default_rng(0).uniform(size=150)
     weight[:3] = 0.0
-    training = TrainingSet(selector()._make_estimator(), X, y, weight)
+    training = TrainingSet(ODM, selector()._make_estimator(), X, y, weight)
     if splits is not None:
         splits = list(StratifiedKFold(splits).split(X, y))
     loss = HeldOutLoss(training, splits, np.random.RandomState(0))

@@ -182,7 +182,7 @@ class LinearGramLearner(KernelLearner):
 
     def __init__(self, X, signs, weight, fit_intercept, center, X_test=None):
         self.design = LinearGramDesign(X, center)
-        K_test = None if X_test is None else _centred_products(X_test, X, center)
+        K_test = None if X_test is None else centred_products(X_test, X, center)
         super().__init__(self.design.K, signs, weight, fit_intercept, K_test)
 
     @property
@@ -199,7 +199,7 @@ class LinearGramLearner(KernelLearner):
         )
 
 
-def _centred_products(X, Y, center):
+def centred_products(X, Y, center):
     """Return ``(X - center) @ (Y - center).T``."""
     products = safe_sparse_dot(X, Y.T, dense_output=True).astype(np.float64, copy=False)
     if center is None:
