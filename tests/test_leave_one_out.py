@@ -171,6 +171,17 @@ def test_valid_bounds_are_above_the_error_without_intercept(data, estimator, C1,
     assert np.isfinite(model.loo_error_bound(kind="printed"))
 
 
+def test_printed_bound_can_be_below_the_error_and_the_valid_ones_are_not():
+    # Many margins just above the band make negative terms, and one sample is always an error.
+    y = np.tile([1, -1], 11)
+    X = (y * np.r_[np.ones(20), 0.3, -0.01])[:, None]
+    model = LinearODMClassifier(C1=1e4, C2=0.01, D=0.5, fit_intercept=False).fit(X, y)
+    error = np.mean(np.sign(model.loo_decision_function(exact=True)) != y)
+    assert error == pytest.approx(1 / 22)
+    assert model.loo_error_bound(kind="printed") < 0
+    assert error <= model.loo_error_bound(kind="count") <= model.loo_error_bound(kind="valid")
+
+
 def test_bound_with_intercept_is_the_share_of_small_margins(data):
     X, y, weight = data
     model = make(ODMClassifier, 64.0, 16.0, 0.2).fit(X, y, sample_weight=weight)

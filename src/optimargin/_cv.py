@@ -105,9 +105,7 @@ class BaseSelectionCV(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         weight = sample_weight
         if weight is not None:
             weight = _check_sample_weight(weight, X_checked, dtype=np.float64)
-        training = TrainingSet(
-            self._machine, self._make_estimator(), X_checked, y_checked, weight
-        )
+        training = TrainingSet(self._machine, self._make_estimator(), X_checked, y_checked, weight)
         grid = self._make_grid(training)
         score = Score(self.scoring, training, routed.scorer.score)
         if grid is None:

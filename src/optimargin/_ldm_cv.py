@@ -68,7 +68,9 @@ class LDMClassifierCV(KernelSelectionMixin, _LDMSelectionCV):
         The search without a grid and without `cv` uses at most so many samples, drawn from
         each class alike. The chosen model is always fitted to all samples.
     n_jobs : int, default=None
-        The number of threads for a grid, which work on its widths and folds.
+        The number of threads for a grid, which work on its widths and folds. The search without
+        a grid has no use for them: most of its points follow from the ones before, and above
+        1000 samples a point keeps the threads of BLAS busy by itself.
     verbose : int, default=0
         Above zero, progress and the time left are written to standard error.
     random_state : int, RandomState instance or None, default=0

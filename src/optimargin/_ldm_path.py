@@ -89,7 +89,9 @@ def ldm_path(
     check_classification_targets(y)
     given = {"lambda1": lambda1s, "lambda2": lambda2s, "C": Cs}
     grid = {
-        name: grid_values(f"{name}s", given[name], paper, LDMClassifier._parameter_constraints[name][0])
+        name: grid_values(
+            f"{name}s", given[name], paper, LDMClassifier._parameter_constraints[name][0]
+        )
         for name, paper in LDM.paper.items()
     }
     estimator = LDMClassifier(
@@ -110,9 +112,7 @@ def ldm_path(
     first = training.problems[0]
     signs = np.array([problem.y for problem in training.problems])
     solver = LDMDualCD(tol=tol, max_iter=max_iter)
-    learner = LDMSampleLearner(
-        training.design, signs, first.weight, fit_intercept, solver=solver
-    )
+    learner = LDMSampleLearner(training.design, signs, first.weight, fit_intercept, solver=solver)
     points = list(product(*grid.values()))
     shape = (len(points), len(signs))
     path = LDMPath(

@@ -131,9 +131,7 @@ def grid_values(name, given, paper, allowed):
     if values.ndim != 1 or values.size == 0:
         raise ValueError(f"{name} must be a list of at least one number, got {given!r}.")
     if not all(value in allowed and math.isfinite(value) for value in values):
-        raise ValueError(
-            f"{name} has values that are not finite or not {allowed}: {given!r}."
-        )
+        raise ValueError(f"{name} has values that are not finite or not {allowed}: {given!r}.")
     return values
 
 
