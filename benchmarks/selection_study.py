@@ -18,12 +18,13 @@ from sklearn.model_selection import train_test_split
 from threadpoolctl import threadpool_limits
 
 from optimargin import LinearODMClassifier, ODMClassifier
-from optimargin._selection.search import BOUNDS, HeldOutLoss, search
+from optimargin._selection.machines import ODM
+from optimargin._selection.search import WIDTH_BOUNDS, HeldOutLoss, search
 from optimargin._selection.training import TrainingSet
 
 
 def bounds(**changes):
-    changed = BOUNDS.copy()
+    changed = np.vstack([ODM.bounds, WIDTH_BOUNDS])
     for row, values in changes.items():
         changed[int(row[1:])] = values
     return changed

@@ -9,7 +9,7 @@ from sklearn.datasets import make_classification
 from sklearn.model_selection import GroupKFold, KFold, ShuffleSplit
 
 from optimargin import LinearODMClassifier, ODMClassifier
-from optimargin._core._gram_newton import GramNewton
+from optimargin._core._leave_out import LeaveOutNewton
 
 PARAMETERS = [(4.0, 4.0, 0.0), (64.0, 16.0, 0.2), (1024.0, 1.0, 0.5), (16.0, 0.0, 0.3)]
 ESTIMATORS = [ODMClassifier, LinearODMClassifier]
@@ -112,7 +112,7 @@ def test_compiled_and_numpy_closed_forms_agree(data, fit_intercept, C1, C2, D):
     model.fit(X, y, sample_weight=weight)
     K = model._kernel(X)
     signs = np.where(y == 1, 1.0, -1.0)
-    solver = GramNewton(K, signs, weight / weight.sum(), fit_intercept)
+    solver = LeaveOutNewton(K, signs, weight / weight.sum(), fit_intercept)
     solver.solve(C1, C2, D)
     assert solver.objective == pytest.approx(model.objective_, rel=1e-12)
     fold = np.arange(len(y), dtype=np.intc)[None] % 4

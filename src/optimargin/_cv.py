@@ -29,7 +29,6 @@ from optimargin._selection.scoring import Score
 from optimargin._selection.search import HeldOutLoss, search
 from optimargin._selection.training import TrainingSet
 
-
 GRID = ["array-like", StrOptions({"paper"}), None]
 
 
@@ -310,4 +309,4 @@ class KernelSelectionMixin:
         """Coefficients of the features, of shape (1 or n_classes, n_features)."""
         if "best_estimator_" not in vars(self):
             raise AttributeError("coef_ is available after fit, with kernel='linear'.")
-        return self.best_estimator_.coef_
+        return vars(self)["best_estimator_"].coef_

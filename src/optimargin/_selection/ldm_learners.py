@@ -13,6 +13,7 @@ feature space a solve is a dozen small factorisations by the interior point meth
 no use for a start: it pays where samples are many.
 """
 
+from abc import ABC, abstractmethod
 from dataclasses import replace
 
 import numpy as np
@@ -36,15 +37,25 @@ def linear_ldm_learner(X, signs, weight, fit_intercept, center, X_test=None):
     return make(X, signs, weight, fit_intercept, center, X_test)
 
 
-class _LDMLearner:
+class _LDMLearner(ABC):
     """What both spaces share: the problems and the use of their solutions."""
+
+    n_test: int
 
     def __init__(self, design, signs, weight, fit_intercept):
         self.design = design
         self.signs = signs
         self.weight = weight
         self.fit_intercept = fit_intercept
-        self.solutions: list[Solution | None] = [None] * len(signs)
+        self.solutions: list = [None] * len(signs)
+
+    @abstractmethod
+    def _solve(self, k, problem):
+        """Return the `Solution` of problem number `k`."""
+
+    @abstractmethod
+    def _decision(self, coef):
+        """Return the decision values of the test samples, without the intercept."""
 
     def _problem(self, y, lambda1, lambda2, C):
         return LDMProblem(
@@ -101,8 +112,9 @@ class LDMSampleLearner(_LDMLearner):
     def __init__(self, design, signs, weight, fit_intercept, K_test=None, solver=None):
         super().__init__(design, signs, weight, fit_intercept)
         self.K_test = K_test
+        self.n_test = 0 if K_test is None else K_test.shape[0]
         self._solver = solver or LDMDualCD(tol=_TOL, max_iter=_MAX_ITER)
-        self._make_shrinkage = EighShrinkage
+        self._make_shrinkage: type = EighShrinkage
         self._starts: list = [None] * len(signs)
         self._forget_kernel()
 
@@ -141,10 +153,6 @@ class LDMSampleLearner(_LDMLearner):
         self._starts[k] = point.box_dual, center
         return Solution.from_point(point, n_iter)
 
-    @property
-    def n_test(self):
-        return self.K_test.shape[0]
-
     def _decision(self, coef):
         return self.K_test @ coef
 
@@ -165,15 +173,12 @@ class LDMFeatureLearner(_LDMLearner):
     def __init__(self, X, signs, weight, fit_intercept, center, X_test=None):
         super().__init__(FeatureDesign(X, center), signs, weight, fit_intercept)
         self._test_design = FeatureDesign(X[:0] if X_test is None else X_test, center)
+        self.n_test = self._test_design.n_samples
         small = X.shape[1] <= INTERIOR_UP_TO
         self._solver = (InteriorPoint if small else LDMDualCD)(tol=_TOL, max_iter=_MAX_ITER)
 
     def _solve(self, k, problem):
         return self._solver.solve(problem)
-
-    @property
-    def n_test(self):
-        return self._test_design.n_samples
 
     def _decision(self, coef):
         return self._test_design.decision(coef)

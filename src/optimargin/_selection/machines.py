@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from optimargin._selection.learners import KernelLearner, LinearGramLearner, LinearLearner
 from optimargin._selection.ldm_learners import LDMSampleLearner, linear_ldm_learner
+from optimargin._selection.learners import KernelLearner, LinearGramLearner, LinearLearner
 
 
 @dataclass(frozen=True)

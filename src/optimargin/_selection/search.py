@@ -180,7 +180,7 @@ class _ExactPart:
 
     def change_width(self, gamma, gradient):
         K, K_test = np.exp(self._distances * -gamma), np.exp(self._test_distances * -gamma)
-        slopes = ()
+        slopes: tuple = ()
         if gradient:
             slopes = (
                 K * self._distances * (2 * gamma),
