@@ -19,19 +19,28 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold, train_test_sp
 from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
-from optimargin import LinearODMClassifierCV, ODMClassifierCV
+from optimargin import (
+    LDMClassifierCV,
+    LinearLDMClassifierCV,
+    LinearODMClassifierCV,
+    ODMClassifierCV,
+)
 from optimargin.kernels import mean_distance
 
-METHODS = ["default search", "leave-one-out grid", "paper's protocol", "SVC grid"]
+ODM_METHODS = ["default search", "leave-one-out grid", "paper's protocol"]
+METHODS = [*ODM_METHODS, "SVC grid", "LDM search", "LDM paper's grid"]
 FOLDS = StratifiedKFold(5, shuffle=True, random_state=0)
 
 
 def methods(kernel, X):
     odm = ODMClassifierCV if kernel == "rbf" else LinearODMClassifierCV
+    ldm = LDMClassifierCV if kernel == "rbf" else LinearLDMClassifierCV
     chosen = {
         "default search": odm(),
         "leave-one-out grid": odm(C1s="paper"),
         "paper's protocol": odm(C1s="paper", cv=FOLDS, fit_intercept=False),
+        "LDM search": ldm(),
+        "LDM paper's grid": ldm(Cs="paper", cv=FOLDS),
     }
     if kernel == "rbf":
         width = mean_distance(X, np.ones(len(X)))

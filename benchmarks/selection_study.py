@@ -18,12 +18,13 @@ from sklearn.model_selection import train_test_split
 from threadpoolctl import threadpool_limits
 
 from optimargin import LinearODMClassifier, ODMClassifier
-from optimargin._selection.search import BOUNDS, HeldOutLoss, search
+from optimargin._selection.machines import ODM
+from optimargin._selection.search import WIDTH_BOUNDS, HeldOutLoss, search
 from optimargin._selection.training import TrainingSet
 
 
 def bounds(**changes):
-    changed = BOUNDS.copy()
+    changed = np.vstack([ODM.bounds, WIDTH_BOUNDS])
     for row, values in changes.items():
         changed[int(row[1:])] = values
     return changed
@@ -69,7 +70,7 @@ def split(name, seed):
 
 
 def accuracy(estimator, point, X, X_test, y, y_test):
-    both = TrainingSet(estimator, np.vstack([X, X_test]), np.concatenate([y, y_test]), None)
+    both = TrainingSet(ODM, estimator, np.vstack([X, X_test]), np.concatenate([y, y_test]), None)
     train, test = np.split(np.arange(len(both.encoded)), [len(y)])
     learner = both.learner(point.get("gamma"), train, test)
     learner.fit(point["C1"], point["C2"], point["D"])
@@ -80,7 +81,7 @@ def run(kernel, settings, X, X_test, y, y_test):
     settings = dict(settings)
     estimator = ODMClassifier() if kernel == "rbf" else LinearODMClassifier()
     start = time.perf_counter()
-    training = TrainingSet(estimator, X, y, None)
+    training = TrainingSet(ODM, estimator, X, y, None)
     of_loss = {name: settings.pop(name) for name in LOSS_SETTINGS if name in settings}
     random_state = np.random.RandomState(0)
     loss = HeldOutLoss(training, None, random_state, **of_loss)

@@ -18,6 +18,7 @@ from optimargin import (
     ODMClassifier,
     ODMClassifierCV,
 )
+from optimargin._selection.machines import ODM
 from optimargin._selection.scoring import smooth_loss
 from optimargin._selection.search import HeldOutLoss
 from optimargin._selection.training import TrainingSet
@@ -96,7 +97,7 @@ def test_gradient_is_that_of_the_loss(selector, splits):
     X, y = load_iris(return_X_y=True)
     weight = np.random.default_rng(0).uniform(size=150)
     weight[:3] = 0.0
-    training = TrainingSet(selector()._make_estimator(), X, y, weight)
+    training = TrainingSet(ODM, selector()._make_estimator(), X, y, weight)
     if splits is not None:
         splits = list(StratifiedKFold(splits).split(X, y))
     loss = HeldOutLoss(training, splits, np.random.RandomState(0))
@@ -153,8 +154,12 @@ def test_search_chooses_by_the_given_scorer():
 
 def test_search_samples_large_data_and_refits_to_all():
     X, y = make_data(400)
-    model = ODMClassifierCV(max_evals=8, max_samples=100).fit(X, y)
+    order = np.argsort(X[:, 0])
+    model = ODMClassifierCV(max_evals=8, max_samples=100, scoring="accuracy")
+    model.fit(X[order], y[order])
     assert model.support_.max() > 350
+    # Scores of decision values with other samples' labels would be near one half.
+    assert model.best_score_ > 0.75
 
 
 @pytest.mark.parametrize("kernel", ["linear", "poly", "precomputed"])
@@ -242,6 +247,12 @@ def test_groups_reach_the_splitter():
     np.testing.assert_array_equal(
         model.cv_results_["mean_test_score"], routed.cv_results_["mean_test_score"]
     )
+
+
+def test_groups_without_a_splitter_for_them_warn():
+    X, y = make_data()
+    with pytest.warns(UserWarning, match="groups.*ignored without cv"):
+        ODMClassifierCV(max_evals=2).fit(X, y, groups=np.arange(80))
 
 
 def test_weights_are_routed_to_fit_and_scorer():

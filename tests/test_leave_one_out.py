@@ -9,7 +9,7 @@ from sklearn.datasets import make_classification
 from sklearn.model_selection import GroupKFold, KFold, ShuffleSplit
 
 from optimargin import LinearODMClassifier, ODMClassifier
-from optimargin._core._gram_newton import GramNewton
+from optimargin._core._leave_out import LeaveOutNewton
 
 PARAMETERS = [(4.0, 4.0, 0.0), (64.0, 16.0, 0.2), (1024.0, 1.0, 0.5), (16.0, 0.0, 0.3)]
 ESTIMATORS = [ODMClassifier, LinearODMClassifier]
@@ -112,7 +112,7 @@ def test_compiled_and_numpy_closed_forms_agree(data, fit_intercept, C1, C2, D):
     model.fit(X, y, sample_weight=weight)
     K = model._kernel(X)
     signs = np.where(y == 1, 1.0, -1.0)
-    solver = GramNewton(K, signs, weight / weight.sum(), fit_intercept)
+    solver = LeaveOutNewton(K, signs, weight / weight.sum(), fit_intercept)
     solver.solve(C1, C2, D)
     assert solver.objective == pytest.approx(model.objective_, rel=1e-12)
     fold = np.arange(len(y), dtype=np.intc)[None] % 4
@@ -169,6 +169,17 @@ def test_valid_bounds_are_above_the_error_without_intercept(data, estimator, C1,
     count, valid = (model.loo_error_bound(kind=kind) for kind in ("count", "valid"))
     assert error <= count <= valid <= 1
     assert np.isfinite(model.loo_error_bound(kind="printed"))
+
+
+def test_printed_bound_can_be_below_the_error_and_the_valid_ones_are_not():
+    # Many margins just above the band make negative terms, and one sample is always an error.
+    y = np.tile([1, -1], 11)
+    X = (y * np.r_[np.ones(20), 0.3, -0.01])[:, None]
+    model = LinearODMClassifier(C1=1e4, C2=0.01, D=0.5, fit_intercept=False).fit(X, y)
+    error = np.mean(np.sign(model.loo_decision_function(exact=True)) != y)
+    assert error == pytest.approx(1 / 22)
+    assert model.loo_error_bound(kind="printed") < 0
+    assert error <= model.loo_error_bound(kind="count") <= model.loo_error_bound(kind="valid")
 
 
 def test_bound_with_intercept_is_the_share_of_small_margins(data):

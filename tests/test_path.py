@@ -6,7 +6,8 @@ import scipy.sparse as sp
 from sklearn.datasets import make_classification
 
 from optimargin import LinearODMClassifier, ODMClassifier, odm_path
-from optimargin._selection.grid import PAPER, Grid
+from optimargin._selection.grid import PAPER_WIDTHS, Grid
+from optimargin._selection.machines import ODM
 
 SMALL = {"C1s": [1.0, 32.0, 1024.0], "C2s": [0.0, 4.0, 512.0], "Ds": [0.0, 0.3, 0.5]}
 
@@ -108,12 +109,11 @@ def test_widths_are_multiples_of_the_mean_distance():
 
 
 def test_paper_grid_has_3630_points():
-    gammas = 1 / PAPER["width"] ** 2
-    assert len(Grid({name: PAPER[name] for name in ("C1", "C2", "D")}, gammas)) == 3630
+    assert len(Grid(ODM, ODM.paper, 1 / PAPER_WIDTHS**2)) == 3630
 
 
 def test_walk_visits_every_point_once_and_moves_one_parameter_at_a_time():
-    grid = Grid({"C1": [1, 2, 4], "C2": [1, 2], "D": [0.0, 0.1, 0.2]}, None)
+    grid = Grid(ODM, {"C1": [1, 2, 4], "C2": [1, 2], "D": [0.0, 0.1, 0.2]}, None)
     visited = list(grid.walk(range(3)))
     assert len(set(visited)) == len(grid) == len(visited)
     steps = np.abs(np.diff(visited, axis=0)).sum(axis=1)
@@ -122,7 +122,7 @@ def test_walk_visits_every_point_once_and_moves_one_parameter_at_a_time():
 
 
 def test_ties_go_to_the_smoothest_model():
-    grid = Grid({"C1": [4.0, 1.0], "C2": [2.0, 1.0], "D": [0.0, 0.5]}, [1.0, 0.1])
+    grid = Grid(ODM, {"C1": [4.0, 1.0], "C2": [2.0, 1.0], "D": [0.0, 0.5]}, [1.0, 0.1])
     best = grid.points[grid.smoothest_best(np.ones(len(grid)))]
     assert best == {"C1": 1.0, "C2": 1.0, "D": 0.5, "gamma": 0.1}
     scores = np.full(len(grid), np.nan)

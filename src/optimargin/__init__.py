@@ -3,6 +3,7 @@
 from importlib.metadata import version
 
 from optimargin._ldm import LDMClassifier
+from optimargin._ldm_cv import LDMClassifierCV, LinearLDMClassifierCV
 from optimargin._ldm_path import LDMPath, ldm_path
 from optimargin._linear_ldm import LinearLDMClassifier
 from optimargin._linear_odm import LinearODMClassifier
@@ -14,8 +15,10 @@ __version__ = version("optimargin")
 
 __all__ = [
     "LDMClassifier",
+    "LDMClassifierCV",
     "LDMPath",
     "LinearLDMClassifier",
+    "LinearLDMClassifierCV",
     "LinearODMClassifier",
     "LinearODMClassifierCV",
     "ODMClassifier",

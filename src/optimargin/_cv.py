@@ -1,6 +1,7 @@
 """Classifiers that choose their own parameters."""
 
-from abc import ABCMeta, abstractmethod
+import warnings
+from abc import ABCMeta
 from numbers import Integral, Real
 
 import numpy as np
@@ -19,18 +20,27 @@ from sklearn.utils.metadata_routing import (
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from optimargin._selection.grid import describe, run_grid, single_threaded
+from optimargin._base import BaseMarginClassifier
+from optimargin._kernel_base import KernelClassifier
+from optimargin._selection.grid import describe, make_grid, run_grid, single_threaded
+from optimargin._selection.machines import Machine
 from optimargin._selection.progress import Progress
 from optimargin._selection.scoring import Score
 from optimargin._selection.search import HeldOutLoss, search
 from optimargin._selection.training import TrainingSet
 
+GRID = ["array-like", StrOptions({"paper"}), None]
+
 
 class BaseSelectionCV(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
     """Choose parameters by held-out scores, then fit with them.
 
-    A subclass says which estimator is tuned and which grid its own parameters describe.
+    A subclass says which machine is tuned and by which estimator it is fitted. For every
+    parameter ``p`` of the machine it has a parameter ``ps``, the grid.
     """
+
+    _machine: Machine
+    _tuned: type[BaseMarginClassifier]
 
     _parameter_constraints: dict = {
         "fit_intercept": ["boolean"],
@@ -46,13 +56,19 @@ class BaseSelectionCV(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         "random_state": ["random_state"],
     }
 
-    @abstractmethod
     def _make_estimator(self, **point):
         """Return the estimator that is tuned, with the parameters of `point`."""
+        own = self.get_params(deep=False)
+        shared = [name for name in self._tuned._get_param_names() if name in own]
+        return self._tuned(**{name: own[name] for name in shared}, **point)
 
-    @abstractmethod
     def _make_grid(self, training):
         """Return the grid to be searched, or None to search without one."""
+        given = {name: getattr(self, f"{name}s") for name in self._machine.paper}
+        gammas, widths = getattr(self, "gammas", None), getattr(self, "widths", None)
+        if all(values is None for values in [*given.values(), gammas, widths]):
+            return None
+        return make_grid(training, given, gammas, widths)
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y, sample_weight=None, **params):
@@ -88,23 +104,42 @@ class BaseSelectionCV(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         weight = sample_weight
         if weight is not None:
             weight = _check_sample_weight(weight, X_checked, dtype=np.float64)
-        training = TrainingSet(self._make_estimator(), X_checked, y_checked, weight)
-        splits = None
-        if self.cv is not None:
-            cv = check_cv(self.cv, y_checked, classifier=True)
-            splits = list(cv.split(X_checked, y_checked, **routed.splitter.split))
-            _check_splits(splits, training)
+        training = TrainingSet(self._machine, self._make_estimator(), X_checked, y_checked, weight)
         grid = self._make_grid(training)
         score = Score(self.scoring, training, routed.scorer.score)
         if grid is None:
-            point = self._search(training, splits, score)
+            point = self._search(training, routed.splitter.split, score)
         else:
-            point = self._search_grid(training, splits, score, grid)
+            point = self._search_grid(training, routed.splitter.split, score, grid)
         self._refit(point, X, y, sample_weight)
         return self
 
-    def _search_grid(self, training, splits, score, grid):
+    def _splits(self, training, split_params):
+        """Return the folds to be fitted, or None where the closed form makes do without."""
+        if self.cv is None and split_params:
+            warnings.warn(
+                f"{sorted(split_params)} are ignored without cv: give a splitter that uses them, "
+                "for example cv=GroupKFold(5).",
+                UserWarning,
+                stacklevel=4,
+            )
+            split_params = {}
+        if self.cv is None and self._machine.has_closed_form:
+            return None
+        labels = training.classes[training.encoded]
+        cv = check_cv(self.cv, labels, classifier=True)
+        splits = list(cv.split(training.X, labels, **split_params))
+        for s, (train, _) in enumerate(splits):
+            if np.unique(training.encoded[train]).size < 2:
+                raise ValueError(
+                    f"The training samples of split {s} have one class only: use a stratified "
+                    "splitter or fewer folds."
+                )
+        return splits
+
+    def _search_grid(self, training, split_params, score, grid):
         """Score all grid points and return the best."""
+        splits = self._splits(training, split_params)
         n_splits = 1 if splits is None else len(splits)
         scores = np.full((n_splits, len(grid)), np.nan)
         used = np.flatnonzero(training.weight)
@@ -132,11 +167,12 @@ class BaseSelectionCV(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
                 self._store_choice(grid.smoothest_best(mean))
         return self.cv_results_["params"][self.best_index_]
 
-    def _search(self, training, splits, score):
+    def _search(self, training, split_params, score):
         """Search without a grid and return the best point."""
         random_state = check_random_state(self.random_state)
-        if splits is None:
+        if self.cv is None:
             training = training.sample(self.max_samples, random_state)
+        splits = self._splits(training, split_params)
         loss = HeldOutLoss(training, splits, random_state)
         progress = Progress(type(self).__name__, self.max_evals, "evaluations", self.verbose > 0)
         points: list[dict] = []
@@ -147,7 +183,7 @@ class BaseSelectionCV(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
             point = loss.parameters(evaluation.x)
             value = 1.0 - evaluation.loss
             if self.scoring not in (None, "smooth"):
-                value = score(evaluation.decision, loss.rows, describe(point))
+                value = score(evaluation.decision, training.rows[loss.rows], describe(point))
             points.append(point)
             scores.append(value)
             progress.step(f", best score {max(scores):.4f}")
@@ -256,10 +292,21 @@ class BaseSelectionCV(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         return tags
 
 
-def _check_splits(splits, training):
-    for s, (train, _) in enumerate(splits):
-        if np.unique(training.encoded[train]).size < 2:
-            raise ValueError(
-                f"The training samples of split {s} have one class only: use a stratified "
-                "splitter or fewer folds."
-            )
+class KernelSelectionMixin:
+    """What estimators with a kernel add: widths, and coefficients where it is linear."""
+
+    _parameter_constraints: dict = {
+        "gammas": ["array-like", None],
+        "widths": GRID,
+        **{
+            name: KernelClassifier._parameter_constraints[name]
+            for name in ("kernel", "degree", "coef0")
+        },
+    }
+
+    @property
+    def coef_(self):
+        """Coefficients of the features, of shape (1 or n_classes, n_features)."""
+        if "best_estimator_" not in vars(self):
+            raise AttributeError("coef_ is available after fit, with kernel='linear'.")
+        return vars(self)["best_estimator_"].coef_

@@ -1,6 +1,6 @@
 """All solutions of a large margin distribution machine over a grid of parameters."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
@@ -8,15 +8,10 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_X_y
 
 from optimargin._ldm import LDMClassifier
-from optimargin.problems.ldm_dual import EighShrinkage, LDMDual, scaled_gram
+from optimargin._selection.grid import grid_values
+from optimargin._selection.ldm_learners import LDMSampleLearner
+from optimargin._selection.machines import LDM
 from optimargin.solvers.ldm_dcd import LDMDualCD
-from optimargin.solvers.ldm_systems import SampleSystem
-
-PAPER = {
-    "Cs": (10.0, 50.0, 100.0),
-    "lambda1s": tuple(2.0**k for k in range(-8, -1)),
-    "lambda2s": tuple(2.0**k for k in range(-8, -1)),
-}
 
 
 @dataclass(frozen=True)
@@ -92,14 +87,14 @@ def ldm_path(
     """
     X, y = check_X_y(X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C")
     check_classification_targets(y)
-    grid = [
-        _values(name, given)
-        for name, given in (("lambda1s", lambda1s), ("lambda2s", lambda2s), ("Cs", Cs))
-    ]
+    given = {"lambda1": lambda1s, "lambda2": lambda2s, "C": Cs}
+    grid = {
+        name: grid_values(
+            f"{name}s", given[name], paper, LDMClassifier._parameter_constraints[name][0]
+        )
+        for name, paper in LDM.paper.items()
+    }
     estimator = LDMClassifier(
-        grid[2][0],
-        grid[0][0],
-        grid[1][0],
         kernel=_GramOf(kernel) if kernel == "linear" else kernel,
         gamma=gamma,
         degree=degree,
@@ -114,39 +109,26 @@ def ldm_path(
     training = estimator._training_problems(X, y, sample_weight)
     if training.rows.size < X.shape[0]:
         raise ValueError("sample_weight must be positive: leave out samples of no weight.")
-    shrinkage = EighShrinkage(scaled_gram(training.problems[0]))
-    points = list(product(*grid))
-    shape = (len(points), len(training.problems))
+    first = training.problems[0]
+    signs = np.array([problem.y for problem in training.problems])
+    solver = LDMDualCD(tol=tol, max_iter=max_iter)
+    learner = LDMSampleLearner(training.design, signs, first.weight, fit_intercept, solver=solver)
+    points = list(product(*grid.values()))
+    shape = (len(points), len(signs))
     path = LDMPath(
-        [{"C": C, "lambda1": l1, "lambda2": l2} for l1, l2, C in points],
+        [dict(zip(grid, map(float, point), strict=True)) for point in points],
         np.empty(shape),
         np.empty(shape),
         np.empty((*shape, X.shape[0])),
         np.empty(shape),
     )
-    solver = LDMDualCD(tol=tol, max_iter=max_iter)
-    for j, problem in enumerate(training.problems):
-        _walk(problem, points, shrinkage, solver, path, j)
+    for k, point in enumerate(points):
+        learner.fit(*map(float, point))
+        path.objective[k] = learner.objective
+        path.dual_gap[k] = learner.dual_gap
+        path.coef[k] = learner.coef
+        path.intercept[k] = learner.intercept
     return path
-
-
-def _walk(problem, points, shrinkage, solver, path, j):
-    """Solve all points for one problem; `lambda1` changes least often."""
-    dual, start = None, None
-    for k, (lambda1, lambda2, C) in enumerate(points):
-        problem = problem.with_parameters(C, lambda1, lambda2)
-        if dual is None or lambda1 != dual.problem.lambda1:
-            dual = LDMDual.of(problem, shrinkage)
-        dual = replace(dual, problem=problem)
-        point, _ = solver.solve_system(SampleSystem(dual), start)
-        center = 0.0
-        if problem.fit_intercept:
-            center = point.intercept + float(problem.balanced @ point.decision)
-        start = point.box_dual, center
-        path.objective[k, j] = point.value
-        path.dual_gap[k, j] = point.relative_gap
-        path.coef[k, j] = point.coef
-        path.intercept[k, j] = point.intercept
 
 
 @dataclass(frozen=True)
@@ -158,17 +140,3 @@ class _GramOf:
     def __call__(self, X, Y):
         K = X @ Y.T
         return K.toarray() if hasattr(K, "toarray") else K
-
-
-def _values(name, given):
-    if isinstance(given, str):
-        if given != "paper":
-            raise ValueError(f"{name}={given!r} is unknown: use a list of numbers or 'paper'.")
-        return PAPER[name]
-    values = np.asarray(given, dtype=np.float64)
-    if values.ndim != 1 or values.size == 0:
-        raise ValueError(f"{name} must be a list of at least one number, got {given!r}.")
-    inside = (values > 0) & np.isfinite(values) if name == "Cs" else values >= 0
-    if not inside.all():
-        raise ValueError(f"{name} has values that are negative or not finite: {given!r}.")
-    return tuple(values.tolist())

@@ -1,33 +1,21 @@
 """ODM classifiers that choose their own parameters."""
 
-from numbers import Real
-
-from sklearn.utils._param_validation import Interval, StrOptions
-
-from optimargin._cv import BaseSelectionCV
+from optimargin._cv import GRID, BaseSelectionCV, KernelSelectionMixin
 from optimargin._linear_odm import LinearODMClassifier
 from optimargin._odm import ODMClassifier
-from optimargin._path import make_grid
-
-_GRID = ["array-like", StrOptions({"paper"}), None]
+from optimargin._selection.machines import ODM
 
 
 class _ODMSelectionCV(BaseSelectionCV):
     """What both share: the grid of the loss, and the closed forms of the refitted model."""
 
+    _machine = ODM
     _parameter_constraints: dict = {
         **BaseSelectionCV._parameter_constraints,
-        "C1s": _GRID,
-        "C2s": _GRID,
-        "Ds": _GRID,
+        "C1s": GRID,
+        "C2s": GRID,
+        "Ds": GRID,
     }
-
-    def _make_grid(self, training):
-        grids = [self.C1s, self.C2s, self.Ds]
-        widths = [getattr(self, "gammas", None), getattr(self, "widths", None)]
-        if all(grid is None for grid in grids + widths):
-            return None
-        return make_grid(training, *grids, *widths)
 
     def loo_decision_function(self, X=None, y=None, sample_weight=None, *, exact=False):
         """Return for each training sample the decision value of the model without it.
@@ -61,7 +49,7 @@ class _ODMSelectionCV(BaseSelectionCV):
         return self.best_estimator_.loo_error_bound(X, y, sample_weight, kind=kind)
 
 
-class ODMClassifierCV(_ODMSelectionCV):
+class ODMClassifierCV(KernelSelectionMixin, _ODMSelectionCV):
     """Kernel optimal margin distribution machine that chooses its own parameters.
 
     Without a grid it searches continuously over `C1`, `C2`, `D` and the width of the RBF
@@ -98,7 +86,9 @@ class ODMClassifierCV(_ODMSelectionCV):
         The search without a grid and without `cv` uses at most so many samples, drawn from
         each class alike. The chosen model is always fitted to all samples.
     n_jobs : int, default=None
-        The number of threads for a grid, which work on its widths and folds.
+        The number of threads for a grid, which work on its widths and folds. The search without
+        a grid has no use for them: most of its points follow from the ones before, and above
+        1000 samples a point keeps the threads of BLAS busy by itself.
     verbose : int, default=0
         Above zero, progress and the time left are written to standard error.
     random_state : int, RandomState instance or None, default=0
@@ -147,15 +137,12 @@ class ODMClassifierCV(_ODMSelectionCV):
     True
     """
 
+    _tuned = ODMClassifier
     _parameter_constraints: dict = {
         **_ODMSelectionCV._parameter_constraints,
-        "gammas": ["array-like", None],
-        "widths": _GRID,
-        **{
-            name: ODMClassifier._parameter_constraints[name]
-            for name in ("kernel", "degree", "coef0", "solver")
-        },
-        "cache_size": [Interval(Real, 0, None, closed="neither")],
+        **KernelSelectionMixin._parameter_constraints,
+        "solver": ODMClassifier._parameter_constraints["solver"],
+        "cache_size": ODMClassifier._parameter_constraints["cache_size"],
     }
 
     def __init__(
@@ -177,7 +164,7 @@ class ODMClassifierCV(_ODMSelectionCV):
         n_jobs=None,
         verbose=0,
         solver="auto",
-        cache_size=1000,
+        cache_size=2000,
         tol=1e-6,
         max_iter=1000,
         class_weight=None,
@@ -204,28 +191,6 @@ class ODMClassifierCV(_ODMSelectionCV):
         self.max_iter = max_iter
         self.class_weight = class_weight
         self.random_state = random_state
-
-    def _make_estimator(self, **point):
-        return ODMClassifier(
-            kernel=self.kernel,
-            degree=self.degree,
-            coef0=self.coef0,
-            fit_intercept=self.fit_intercept,
-            solver=self.solver,
-            cache_size=self.cache_size,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            class_weight=self.class_weight,
-            random_state=self.random_state,
-            **point,
-        )
-
-    @property
-    def coef_(self):
-        """Coefficients of the features, of shape (1 or n_classes, n_features)."""
-        if "best_estimator_" not in vars(self):
-            raise AttributeError("coef_ is available after fit, with kernel='linear'.")
-        return self.best_estimator_.coef_
 
 
 class LinearODMClassifierCV(_ODMSelectionCV):
@@ -267,6 +232,7 @@ class LinearODMClassifierCV(_ODMSelectionCV):
     (3, 4)
     """
 
+    _tuned = LinearODMClassifier
     _parameter_constraints: dict = {
         **_ODMSelectionCV._parameter_constraints,
         "solver": LinearODMClassifier._parameter_constraints["solver"],
@@ -306,14 +272,3 @@ class LinearODMClassifierCV(_ODMSelectionCV):
         self.max_iter = max_iter
         self.class_weight = class_weight
         self.random_state = random_state
-
-    def _make_estimator(self, **point):
-        return LinearODMClassifier(
-            fit_intercept=self.fit_intercept,
-            solver=self.solver,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            class_weight=self.class_weight,
-            random_state=self.random_state,
-            **point,
-        )

@@ -8,7 +8,8 @@ from sklearn.utils.validation import _check_sample_weight, check_X_y
 
 from optimargin._linear_odm import LinearODMClassifier
 from optimargin._odm import ODMClassifier
-from optimargin._selection.grid import PAPER, Grid, run_grid
+from optimargin._selection.grid import make_grid, run_grid
+from optimargin._selection.machines import ODM
 from optimargin._selection.training import TrainingSet
 
 
@@ -113,8 +114,8 @@ def odm_path(
         if kernel == "linear"
         else ODMClassifier(kernel=kernel, degree=degree, coef0=coef0, **common)
     )
-    training = TrainingSet(estimator, X, y, sample_weight)
-    grid = make_grid(training, C1s, C2s, Ds, gammas, widths)
+    training = TrainingSet(ODM, estimator, X, y, sample_weight)
+    grid = make_grid(training, {"C1": C1s, "C2": C2s, "D": Ds}, gammas, widths)
     n_coef = X.shape[1] if kernel == "linear" else X.shape[0]
     shape = (len(grid), training.n_problems)
     path = ODMPath(
@@ -134,48 +135,3 @@ def odm_path(
 
     run_grid(training, grid, None, visit, n_jobs)
     return path
-
-
-def make_grid(training, C1s, C2s, Ds, gammas, widths):
-    """Return the grid that the arguments of `odm_path` and of the CV estimators describe."""
-    values = {
-        name: _values(f"{name}s", given, PAPER[name], least, below)
-        for name, given, least, below in (
-            ("C1", C1s, None, np.inf),
-            ("C2", C2s, 0.0, np.inf),
-            ("D", Ds, 0.0, 1.0),
-        )
-    }
-    if gammas is not None and widths is not None:
-        raise ValueError("gammas and widths both say how wide the kernel is: give one of them.")
-    if not training.has_gamma:
-        if gammas is not None or widths is not None:
-            name = "gammas" if widths is None else "widths"
-            raise ValueError(f"{name} was given, but kernel {training.kernel!r} has no gamma.")
-        resolved = None
-    elif gammas is not None:
-        resolved = _values("gammas", gammas, None, None, np.inf)
-    elif training.kernel == "rbf":
-        widths = _values("widths", widths, PAPER["width"], None, np.inf)
-        resolved = 1 / (2 * (widths * training.mean_distance) ** 2)
-    else:
-        if widths is not None:
-            raise ValueError(f"widths are for the RBF kernel: give gammas for {training.kernel!r}.")
-        resolved = np.array([training.default_gamma()])
-    return Grid(values, resolved)
-
-
-def _values(name, given, paper, least, below):
-    """Return the values of one parameter as an array, checked."""
-    if given is None or (isinstance(given, str) and given == "paper"):
-        if paper is None:
-            raise ValueError(f"{name}='paper' is not defined: the paper has widths.")
-        return paper
-    values = np.asarray(given, dtype=np.float64)
-    if values.ndim != 1 or values.size == 0:
-        raise ValueError(f"{name} must be a list of at least one number, got {given!r}.")
-    inside = values > 0 if least is None else values >= least
-    if not (inside & (values < below)).all():
-        bounds = ("(0" if least is None else f"[{least:g}") + f", {below:g})"
-        raise ValueError(f"{name} has values outside {bounds}: {given!r}.")
-    return values

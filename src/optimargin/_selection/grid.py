@@ -3,40 +3,37 @@
 import math
 from contextlib import nullcontext
 from itertools import product
+from numbers import Real
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
+from sklearn.utils._param_validation import Interval
 from threadpoolctl import threadpool_limits
 
 _SMALL = 1000  # samples up to which BLAS threads do not pay
 
-# The grid of the paper's experiments; widths are multiples of the mean distance.
-PAPER = {
-    "C1": 2.0 ** np.arange(11),
-    "C2": 2.0 ** np.arange(11),
-    "D": np.arange(6) / 10,
-    "width": 2.0 ** np.arange(-2, 3),
-}
+POSITIVE = Interval(Real, 0, None, closed="neither")
 
-# Of equally good models the one that comes first is taken: 1 prefers small values.
-SMOOTHER = {"C1": 1, "C2": 1, "D": -1, "gamma": 1}
+# Multiples of the mean distance, in the paper's experiments.
+PAPER_WIDTHS = 2.0 ** np.arange(-2, 3)
 
 
 class Grid:
-    """All combinations of the parameters of a loss and, if the kernel has one, of gamma.
+    """All combinations of the parameters of a machine and, if the kernel has one, of gamma.
 
     Parameters
     ----------
+    machine : Machine
     values : dict of str to array-like
         In the order in which the learner's `fit` takes them.
     gammas : array-like or None
     """
 
-    def __init__(self, values, gammas):
+    def __init__(self, machine, values, gammas):
+        self.machine = machine
         self.values = list(values.values())
         self.gammas = gammas
         axes = dict(values) if gammas is None else {**values, "gamma": gammas}
-        self.names = list(axes)
         self.points = [
             dict(zip(axes, map(float, point), strict=True)) for point in product(*axes.values())
         ]
@@ -68,12 +65,74 @@ class Grid:
     def smoothest_best(self, scores):
         """Return the number of the best point; of equal ones that of the smoothest model.
 
-        For the ODM that is the smallest C1, then the smallest C2, the largest D and the
-        smallest gamma.
+        What is smoother, `Machine.smoother` says.
         """
         scores = np.where(np.isnan(scores), -np.inf, scores)
         best = np.flatnonzero(scores >= scores.max() - 1e-12)
-        return int(min(best, key=lambda p: [SMOOTHER[n] * self.points[p][n] for n in self.names]))
+
+        def roughness(p):
+            point = self.points[p]
+            return [sign * point.get(name, 0.0) for name, sign in self.machine.smoother.items()]
+
+        return int(min(best, key=roughness))
+
+
+def make_grid(training, given, gammas, widths):
+    """Return the grid that the arguments of a path or of a CV estimator describe.
+
+    Parameters
+    ----------
+    training : TrainingSet
+    given : dict of str to array-like, "paper" or None
+        The values of each parameter of the machine; None means the paper's.
+    gammas : array-like or None
+    widths : array-like, "paper" or None
+    """
+    machine = training.machine
+    values = {
+        name: grid_values(f"{name}s", given[name], paper, training.allowed(name))
+        for name, paper in machine.paper.items()
+    }
+    if gammas is not None and widths is not None:
+        raise ValueError("gammas and widths both say how wide the kernel is: give one of them.")
+    if not training.has_gamma:
+        if gammas is not None or widths is not None:
+            name = "gammas" if widths is None else "widths"
+            raise ValueError(f"{name} was given, but kernel {training.kernel!r} has no gamma.")
+        return Grid(machine, values, None)
+    if gammas is not None:
+        return Grid(machine, values, grid_values("gammas", gammas, None, POSITIVE))
+    if training.kernel == "rbf":
+        widths = grid_values("widths", widths, PAPER_WIDTHS, POSITIVE)
+        return Grid(machine, values, 1 / (2 * (widths * training.mean_distance) ** 2))
+    if widths is not None:
+        raise ValueError(f"widths are for the RBF kernel: give gammas for {training.kernel!r}.")
+    return Grid(machine, values, np.array([training.default_gamma()]))
+
+
+def grid_values(name, given, paper, allowed):
+    """Return the values of one parameter as an array, checked.
+
+    Parameters
+    ----------
+    name : str
+        Of the argument that gives them.
+    given : array-like, "paper" or None
+    paper : ndarray or None
+    allowed : Interval
+    """
+    if given is None or (isinstance(given, str) and given == "paper"):
+        if paper is None:
+            raise ValueError(f"{name}='paper' is not defined: the paper has widths.")
+        return paper
+    if isinstance(given, str):
+        raise ValueError(f"{name}={given!r} is unknown: use a list of numbers or 'paper'.")
+    values = np.asarray(given, dtype=np.float64)
+    if values.ndim != 1 or values.size == 0:
+        raise ValueError(f"{name} must be a list of at least one number, got {given!r}.")
+    if not all(value in allowed and math.isfinite(value) for value in values):
+        raise ValueError(f"{name} has values that are not finite or not {allowed}: {given!r}.")
+    return values
 
 
 def single_threaded(training, n_jobs=1):

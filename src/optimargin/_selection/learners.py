@@ -22,7 +22,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, lstsq
 from sklearn.utils.extmath import safe_sparse_dot
 
-from optimargin._core._gram_newton import GramNewton
+from optimargin._core._leave_out import LeaveOutNewton
 from optimargin.leave_one_out import make_system
 from optimargin.problems import FeatureDesign, LinearGramDesign, MarginProblem, ODMLoss
 from optimargin.solvers import SOLVERS, Solution
@@ -84,7 +84,7 @@ class KernelLearner:
         self.K = K
         self.K_test = K_test
         self.weight = weight
-        self.problems = [GramNewton(K, y, weight, fit_intercept) for y in signs]
+        self.problems = [LeaveOutNewton(K, y, weight, fit_intercept) for y in signs]
         self.slope_of_kernel = None
 
     def fit(self, C1, C2, D):
@@ -182,7 +182,7 @@ class LinearGramLearner(KernelLearner):
 
     def __init__(self, X, signs, weight, fit_intercept, center, X_test=None):
         self.design = LinearGramDesign(X, center)
-        K_test = None if X_test is None else _centred_products(X_test, X, center)
+        K_test = None if X_test is None else centred_products(X_test, X, center)
         super().__init__(self.design.K, signs, weight, fit_intercept, K_test)
 
     @property
@@ -199,7 +199,7 @@ class LinearGramLearner(KernelLearner):
         )
 
 
-def _centred_products(X, Y, center):
+def centred_products(X, Y, center):
     """Return ``(X - center) @ (Y - center).T``."""
     products = safe_sparse_dot(X, Y.T, dense_output=True).astype(np.float64, copy=False)
     if center is None:

@@ -1,14 +1,16 @@
 """Tuning without a grid: minimise a smooth held-out loss over continuous parameters.
 
-The parameters are x = (log2 C1, log2 C2/C1, D) and, for the RBF kernel, the base-2 logarithm
-of its width in units of the mean distance. The loss is `smooth_loss` of held-out decision
-values: by default those of repeated, stratified folds in closed form, so that one evaluation
-costs about two fits whatever the number of folds; or of exact fits to given splits. Both are
-differentiated exactly, by one adjoint solve a fold on the active set.
+For the ODM the parameters are x = (log2 C1, log2 C2/C1, D) and, for the RBF kernel, the base-2
+logarithm of its width in units of the mean distance; the LDM has its own
+(`optimargin._selection.machines`). The loss is `smooth_loss` of held-out decision values. For
+the ODM these are, by default, those of repeated, stratified folds in closed form, so that one
+evaluation costs about two fits whatever the number of folds; else those of exact fits to given
+splits. Both are differentiated exactly, by one adjoint solve a fold on the active set.
 
 The loss has several valleys and, in closed form, small jumps where the active set changes.
-So the search looks at well-spread points first, then descends from the best of them by a
-quasi-Newton method within bounds, and takes the best point it has seen.
+So the search looks at well-spread points first, then descends from the best of them within
+bounds, by a quasi-Newton method where there is a gradient and by simplices where there is
+none, and takes the best point it has seen.
 """
 
 from dataclasses import dataclass
@@ -22,8 +24,9 @@ from optimargin._selection.scoring import SHARPNESS, smooth_loss
 
 N_FOLDS = 5
 N_REPEATS = 3
-# log2 C1, log2 C2 / C1, D, log2 of the width in mean distances
-BOUNDS = np.array([[-1.0, 14.0], [-10.0, 0.0], [0.0, 0.6], [-3.5, 2.5]])
+_EDGE = 0.15  # of the first simplex, in widths of the bounds
+# log2 of the width in mean distances
+WIDTH_BOUNDS = (-3.5, 2.5)
 
 
 @dataclass(frozen=True)
@@ -55,8 +58,9 @@ class HeldOutLoss:
     n_folds, n_repeats : int
     sharpness : float
         See `smooth_loss`.
-    bounds : ndarray of shape (4, 2)
-        Of the parameters; the last row is for the RBF kernel.
+    bounds : ndarray of shape (n_parameters + 1, 2), default=None
+        Of the parameters; the last row is for the width of the RBF kernel. By default those
+        of the machine.
     """
 
     def __init__(
@@ -67,12 +71,15 @@ class HeldOutLoss:
         n_folds=N_FOLDS,
         n_repeats=N_REPEATS,
         sharpness=SHARPNESS,
-        bounds=BOUNDS,
+        bounds=None,
     ):
         self.training = training
         self.sharpness = sharpness
         self.has_width = training.kernel == "rbf"
-        self.bounds = bounds if self.has_width else bounds[:3]
+        if bounds is None:
+            bounds = np.vstack([training.machine.bounds, WIDTH_BOUNDS])
+        self.bounds = bounds if self.has_width else bounds[:-1]
+        self.has_gradient = training.machine.has_closed_form
         gamma = None
         if self.has_width:
             gamma = self._gamma(0.0)
@@ -94,11 +101,10 @@ class HeldOutLoss:
         self._weight = weight / weight.sum()
 
     def parameters(self, x):
-        """Return C1, C2, D and gamma, where the kernel has one, at `x`."""
-        C1 = 2.0 ** x[0]
-        point = {"C1": float(C1), "C2": float(C1 * 2.0 ** x[1]), "D": float(x[2])}
+        """Return the machine's parameters and gamma, where the kernel has one, at `x`."""
+        point = self.training.machine.at(x)
         if self.has_width:
-            point["gamma"] = self._gamma(x[3])
+            point["gamma"] = self._gamma(x[-1])
         elif self.gamma is not None:
             point["gamma"] = self.gamma
         return point
@@ -113,10 +119,11 @@ class HeldOutLoss:
     def __call__(self, x, gradient=True):
         """Return the evaluation at `x` and the gradient, or None."""
         point = self.parameters(x)
+        values = [point[name] for name in self.training.machine.paper]
         for part in self.parts:
             if self.has_width:
                 part.change_width(point["gamma"], gradient)
-            part.learner.fit(point["C1"], point["C2"], point["D"])
+            part.learner.fit(*values)
         decision = np.concatenate([part.decision() for part in self.parts])
         loss, slope = smooth_loss(decision, self._encoded, self._weight, self.sharpness)
         evaluation = Evaluation(np.array(x), loss, decision)
@@ -173,11 +180,13 @@ class _ExactPart:
 
     def change_width(self, gamma, gradient):
         K, K_test = np.exp(self._distances * -gamma), np.exp(self._test_distances * -gamma)
-        slope, slope_test = None, None
+        slopes: tuple = ()
         if gradient:
-            slope = K * self._distances * (2 * gamma)
-            slope_test = K_test * self._test_distances * (2 * gamma)
-        self.learner.change_kernel(K, K_test, slope, slope_test)
+            slopes = (
+                K * self._distances * (2 * gamma),
+                K_test * self._test_distances * (2 * gamma),
+            )
+        self.learner.change_kernel(K, K_test, *slopes)
 
     def decision(self):
         return self.learner.predict_test()
@@ -236,22 +245,28 @@ def search(loss, max_evals, random_state, visit=None, n_descents=2, spread_share
     low, width = bounds[:, 0], np.ptp(bounds, axis=1)
 
     def in_cube(z):
-        value, slope = evaluate(low + z * width, gradient=True)
-        return value, slope * width
+        value, slope = evaluate(low + z * width, gradient=loss.has_gradient)
+        return (value, slope * width) if loss.has_gradient else value
 
     for k, start in enumerate(starts):
         share = (max_evals - len(evaluations)) // (len(starts) - k)
         if share < 1:
             break
         try:
-            minimize(
-                in_cube,
-                (start.x - low) / width,
-                jac=True,
-                method="L-BFGS-B",
-                bounds=[(0.0, 1.0)] * len(bounds),
-                options={"maxfun": share, "maxls": 8, "ftol": rtol, "gtol": 1e-4},
-            )
+            _descend(in_cube, (start.x - low) / width, share, rtol, loss.has_gradient)
         except _OutOfBudget:
             break
     return evaluations
+
+
+def _descend(function, start, max_evals, rtol, has_gradient):
+    """Minimise within the unit cube."""
+    bounds = [(0.0, 1.0)] * start.size
+    if has_gradient:
+        options = {"maxfun": max_evals, "maxls": 8, "ftol": rtol, "gtol": 1e-4}
+        minimize(function, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+        return
+    # From the start towards the middle of the cube along each axis.
+    simplex = np.vstack([start, start + np.diag(np.where(start < 0.5, _EDGE, -_EDGE))])
+    options = {"initial_simplex": simplex, "maxfev": max_evals, "xatol": 0.01, "fatol": rtol}
+    minimize(function, start, method="Nelder-Mead", bounds=bounds, options=options)

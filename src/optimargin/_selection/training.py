@@ -7,7 +7,6 @@ from scipy.sparse import issparse
 from sklearn.base import clone
 
 from optimargin._base import check_scale
-from optimargin._selection.learners import KernelLearner, LinearGramLearner, LinearLearner
 from optimargin.kernels import (
     Kernel,
     gram_matrix,
@@ -24,15 +23,24 @@ class TrainingSet:
 
     Parameters
     ----------
-    estimator : ODMClassifier or LinearODMClassifier
+    machine : Machine
+        Says which learners to make.
+    estimator : classifier
         Says which kernel, intercept and class weights to use.
     X : {ndarray, CSR} of shape (n_samples, n_features)
     y : ndarray of shape (n_samples,)
         Class labels.
     sample_weight : ndarray of shape (n_samples,) or None
+
+    Attributes
+    ----------
+    rows : ndarray of shape (n_samples,)
+        The places of the samples in the data that they were drawn from.
     """
 
-    def __init__(self, estimator, X, y, sample_weight):
+    def __init__(self, machine, estimator, X, y, sample_weight):
+        self.rows = np.arange(X.shape[0])
+        self.machine = machine
         self.estimator = estimator
         self.X = X
         self.classes, self.encoded = np.unique(y, return_inverse=True)
@@ -64,7 +72,14 @@ class TrainingSet:
         rows = np.sort(in_classes[places])
         X = self.X[np.ix_(rows, rows)] if self.kernel == "precomputed" else self.X[rows]
         weight = None if self.sample_weight is None else self.sample_weight[rows]
-        return TrainingSet(self.estimator, X, self.classes[self.encoded[rows]], weight)
+        labels = self.classes[self.encoded[rows]]
+        drawn = TrainingSet(self.machine, self.estimator, X, labels, weight)
+        drawn.rows = rows
+        return drawn
+
+    def allowed(self, name):
+        """Return the interval of a parameter, as the estimator declares it."""
+        return self.estimator._parameter_constraints[name][0]
 
     @cached_property
     def mean_distance(self):
@@ -120,11 +135,12 @@ class TrainingSet:
             center = None
             if fit_intercept and not issparse(X):
                 center = np.average(X, axis=0, weights=weight).astype(np.float64)
-            make = LinearLearner if X.shape[1] <= X.shape[0] else LinearGramLearner
+            narrow = X.shape[1] <= X.shape[0]
+            make = self.machine.feature_learner if narrow else self.machine.wide_learner
             X_test = None if test is None else self.X[test]
             return make(X, signs, weight, fit_intercept, center, X_test)
         K, K_test = self.gram(gamma, train, weight, test)
-        return KernelLearner(K, signs, weight, fit_intercept, K_test)
+        return self.machine.kernel_learner(K, signs, weight, fit_intercept, K_test)
 
     def gram(self, gamma, train, weight, test=None):
         """Return the positive semi-definite Gram matrix, and the kernel of test and train.

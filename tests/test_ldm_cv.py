@@ -1,0 +1,165 @@
+"""The large margin distribution machines that choose their own parameters."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_iris, make_classification
+from sklearn.metrics import make_scorer
+from sklearn.model_selection import GridSearchCV, GroupKFold, StratifiedKFold
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from optimargin import (
+    LDMClassifier,
+    LDMClassifierCV,
+    LinearLDMClassifier,
+    LinearLDMClassifierCV,
+)
+from optimargin._selection.grid import Grid
+from optimargin._selection.ldm_learners import LDMFeatureLearner, LDMSampleLearner
+from optimargin._selection.machines import LDM
+
+PARAM_GRID = {"C": [1.0, 100.0], "lambda1": [0.1, 10.0], "lambda2": [0.0, 0.5]}
+OF_KERNEL = {LDMClassifierCV: {"widths": [1.0]}}
+GRID = {f"{name}s": values for name, values in PARAM_GRID.items()}
+
+
+def make_data(n_samples=60, n_features=6):
+    return make_classification(
+        n_samples=n_samples, n_features=n_features, n_informative=3, flip_y=0.1, random_state=0
+    )
+
+
+def by_point(results):
+    points = [tuple(sorted(point.items())) for point in results["params"]]
+    return dict(zip(points, results["mean_test_score"], strict=True))
+
+
+@parametrize_with_checks(
+    [
+        LDMClassifierCV(max_evals=4),
+        LinearLDMClassifierCV(max_evals=4),
+        LDMClassifierCV(Cs=[10], lambda1s=[0.1, 1], lambda2s=[0.1], widths=[1]),
+        LinearLDMClassifierCV(Cs=[10], lambda1s=[0.1, 1], lambda2s=[0.1], cv=2),
+    ]
+)
+def test_scikit_learn_contract(estimator, check):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        check(estimator)
+
+
+@pytest.mark.parametrize(
+    ("selector", "estimator", "gammas"),
+    [
+        (LDMClassifierCV, LDMClassifier, [0.02, 0.2]),
+        (LinearLDMClassifierCV, LinearLDMClassifier, None),
+    ],
+)
+@pytest.mark.parametrize("class_weight", [None, "balanced"])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_folds_equal_grid_search(selector, estimator, gammas, class_weight, n_classes):
+    X, y = load_iris(return_X_y=True)
+    X, y = X[150 - 50 * n_classes :: 2], y[150 - 50 * n_classes :: 2]
+    of_kernel = {} if gammas is None else {"gammas": gammas}
+    chosen = selector(**GRID, **of_kernel, class_weight=class_weight).fit(X, y)
+    param_grid = PARAM_GRID | ({} if gammas is None else {"gamma": gammas})
+    reference = GridSearchCV(estimator(class_weight=class_weight), param_grid).fit(X, y)
+    found, expected = by_point(chosen.cv_results_), by_point(reference.cv_results_)
+    assert found.keys() == expected.keys()
+    for point, score in expected.items():
+        assert found[point] == pytest.approx(score, abs=1e-12), point
+    assert chosen.best_score_ == pytest.approx(reference.best_score_)
+    np.testing.assert_array_equal(
+        chosen.predict(X), estimator(**chosen.best_estimator_.get_params()).fit(X, y).predict(X)
+    )
+    for name in param_grid:
+        assert getattr(chosen, f"{name}_") == getattr(chosen.best_estimator_, name)
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize("wide", [False, True])
+def test_sample_and_feature_space_agree(fit_intercept, wide):
+    X, y = make_data(40, 60 if wide else 6)
+    signs, weight = np.array([2.0 * y[:30] - 1]), np.full(30, 1 / 30)
+    center = X[:30].mean(axis=0) if fit_intercept else None
+    arguments = (X[:30], signs, weight, fit_intercept, center, X[30:])
+    in_samples = LDMSampleLearner.of_features(*arguments)
+    in_features = LDMFeatureLearner(*arguments)
+    for point in ((0.1, 0.0, 10.0), (4.0, 0.2, 100.0), (4.0, 0.2, 1.0)):
+        in_samples.fit(*point)
+        in_features.fit(*point)
+        np.testing.assert_allclose(in_samples.objective, in_features.objective, rtol=1e-7)
+        np.testing.assert_allclose(in_samples.predict_test(), in_features.predict_test(), atol=1e-4)
+        assert in_samples.dual_gap.max() <= 1e-9
+
+
+@pytest.mark.parametrize("selector", [LDMClassifierCV, LinearLDMClassifierCV])
+def test_search_is_deterministic_within_budget_and_finds_a_good_model(selector):
+    X, y = make_data(80)
+    first = selector(max_evals=20).fit(X, y)
+    second = selector(max_evals=20, cv=StratifiedKFold(5)).fit(X, y)
+    assert first.cv_results_["params"] == second.cv_results_["params"]
+    assert len(first.cv_results_["params"]) <= 21  # and the rounded choice
+    assert first.best_score_ >= first.cv_results_["mean_test_score"].max() - 1e-2
+    assert first.score(X, y) > 0.7
+    assert first.loo_error_bound() > 0
+
+
+def test_search_samples_large_data_and_scores_the_right_samples():
+    X, y = make_data(300)
+    order = np.argsort(X[:, 0])
+    model = LDMClassifierCV(max_evals=6, max_samples=80, scoring="accuracy")
+    model.fit(X[order], y[order])
+    # Scores of decision values with other samples' labels would be near one half.
+    assert model.best_score_ > 0.75
+    assert model.support_.max() > 280
+
+
+def test_ties_go_to_the_smoothest_model():
+    values = {"lambda1": [0.1, 1.0], "lambda2": [1.0, 0.0], "C": [10.0, 1.0]}
+    grid = Grid(LDM, values, [1.0, 0.1])
+    best = grid.points[grid.smoothest_best(np.ones(len(grid)))]
+    assert best == {"lambda1": 1.0, "lambda2": 0.0, "C": 1.0, "gamma": 0.1}
+
+
+def test_paper_grid_has_735_points():
+    X, y = make_data(20)
+    model = LDMClassifierCV(Cs="paper", cv=2)
+    assert len(model.fit(X, y).cv_results_["params"]) == 735
+
+
+def test_fold_without_a_class_never_predicts_it():
+    X, y = load_iris(return_X_y=True)
+    X, y = X[::5], y[::5]
+    splits = [(np.flatnonzero(y != 2), np.flatnonzero(y == 2)), (np.arange(30), np.arange(30))]
+    for selector in (LDMClassifierCV, LinearLDMClassifierCV):
+        results = selector(**GRID | OF_KERNEL.get(selector, {}), cv=splits).fit(X, y).cv_results_
+        assert results["split0_test_score"].max() == 0.0
+        assert results["split1_test_score"].max() > 0.9
+
+
+def test_groups_reach_the_splitter():
+    X, y = make_data()
+    groups = np.arange(60) // 10
+    cv = GroupKFold(3)
+    model = LinearLDMClassifierCV(**GRID, cv=cv).fit(X, y, groups=groups)
+    reference = GridSearchCV(LinearLDMClassifier(), PARAM_GRID, cv=cv).fit(X, y, groups=groups)
+    assert by_point(model.cv_results_) == pytest.approx(by_point(reference.cv_results_))
+
+
+@pytest.mark.parametrize("grid", [GRID, {"max_evals": 5}])
+def test_failing_scorers_name_the_point(grid):
+    X, y = make_data()
+    scoring = make_scorer(lambda y_true, y_pred: np.nan)
+    with pytest.raises(ValueError, match=r"nan at lambda1=.*lambda2=.*C="):
+        LDMClassifierCV(**grid, scoring=scoring).fit(X, y)
+
+
+def test_unbounded_points_are_named():
+    X, y = make_data()
+    rare = np.flatnonzero(y == 1)[:8]
+    rows = np.sort(np.concatenate([np.flatnonzero(y == 0), rare]))
+    model = LDMClassifierCV(Cs=[0.1], lambda1s=[0], lambda2s=[10], widths=[1])
+    with pytest.raises(ValueError, match=r"lambda1=0 and an intercept, lambda2=10"):
+        model.fit(X[rows], y[rows])
