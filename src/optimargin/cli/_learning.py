@@ -138,9 +138,12 @@ def save(model, path, data, layout, facts):
     save_model(model, path, notes=notes)
 
 
-def check_drawable(path):
-    """Raise an error at once if a picture could not be written in the end."""
-    if path is None:
+def check_targets(model, picture):
+    """Raise an error at once if the model or a picture could not be written in the end."""
+    for path in (model, picture):
+        if path is not None and not path.parent.is_dir():
+            raise ValueError(f"The folder {path.parent} does not exist: create it first.")
+    if picture is None:
         return
     try:
         from matplotlib.figure import Figure
@@ -149,8 +152,8 @@ def check_drawable(path):
             "--save-plot needs matplotlib: pip install 'optimargin[plot]'."
         ) from None
     known = sorted(Figure().canvas.get_supported_filetypes())
-    if path.suffix.removeprefix(".").lower() not in known:
-        raise typer.BadParameter(f"--save-plot {path}: use one of .{', .'.join(known)}.")
+    if picture.suffix.removeprefix(".").lower() not in known:
+        raise typer.BadParameter(f"--save-plot {picture}: use one of .{', .'.join(known)}.")
 
 
 def save_picture(display, path):

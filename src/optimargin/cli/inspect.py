@@ -7,7 +7,7 @@ import numpy as np
 import typer
 
 from optimargin.cli import _options as opt
-from optimargin.cli._learning import check_drawable, describe, describe_fit, save_picture
+from optimargin.cli._learning import check_targets, describe, describe_fit, save_picture
 from optimargin.cli._model import layout_of
 from optimargin.cli._report import Report
 from optimargin.io import load_model, read_data, read_model_header
@@ -31,7 +31,7 @@ def inspect(
     quiet: opt.Quiet = False,
 ) -> None:
     """Show what MODEL is: parameters, margins, support vectors, certified gap, bounds."""
-    check_drawable(save_plot)
+    check_targets(None, save_plot)
     if save_plot is not None and data is None:
         raise typer.BadParameter("--save-plot draws margins: give the samples with --data.")
     report = Report(as_json=json, quiet=quiet)
@@ -46,7 +46,7 @@ def inspect(
     )
     report.add(
         "parameters",
-        ", ".join(f"{name}={value}" for name, value in header["parameters"].items()),
+        ", ".join(f"{name}={_short(value)}" for name, value in header["parameters"].items()),
         parameters=header["parameters"],
     )
     if hasattr(est, "gamma_"):
@@ -71,6 +71,10 @@ def inspect(
             display = MarginDistributionDisplay.from_estimator(estimator, samples.X, samples.y)
             save_picture(display, save_plot)
     report.print()
+
+
+def _short(value):
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def _recall(notes, report):

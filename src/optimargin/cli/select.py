@@ -6,7 +6,7 @@ import typer
 
 from optimargin.cli import _options as opt
 from optimargin.cli._learning import (
-    check_drawable,
+    check_targets,
     classifier_class,
     describe,
     describe_fit,
@@ -79,7 +79,7 @@ def select(
 
     The search needs seconds: held-out predictions come in closed form from each fit.
     """
-    check_drawable(save_plot)
+    check_targets(model, save_plot)
     report = Report(as_json=json, quiet=quiet)
     search_class = classifier_class(linear, ldm, search=True)
     parameters = opt.given(
@@ -129,7 +129,8 @@ def select(
     )
     report.add(
         "held-out score",
-        f"{search.best_score_:.4f}, the best of {n_points} points",
+        f"{search.best_score_:.4f} ({'accuracy' if paper_grid else 'smooth accuracy'}), "
+        f"the best of {n_points} points",
         score=search.best_score_,
         n_points=n_points,
     )

@@ -8,7 +8,7 @@ import typer
 from optimargin.cli import _options as opt
 from optimargin.cli._learning import (
     advise_scaling,
-    check_drawable,
+    check_targets,
     classifier_class,
     describe,
     describe_fit,
@@ -67,7 +67,7 @@ def train(
     An RBF-kernel ODM by default, with the library's default parameters; `optimargin select`
     chooses parameters.
     """
-    check_drawable(save_plot)
+    check_targets(model, save_plot)
     report = Report(as_json=json, quiet=quiet)
     classifier = classifier_class(linear, ldm)
     parameters = opt.given(

@@ -165,11 +165,13 @@ def _read(path):
 def _header(content, path):
     try:
         with ZipFile(BytesIO(content)) as zip_file:
+            if _HEADER not in zip_file.namelist():
+                raise ModelFileError(
+                    f"{path} was not written by optimargin, or it is cut short: it has no {_HEADER}."
+                )
             # Entries are stored as they are, so that a small file cannot unfold to a huge one.
             if any(entry.compress_type != ZIP_STORED for entry in zip_file.infolist()):
                 raise ModelFileError(f"{path} is refused: its entries are compressed.")
-            if _HEADER not in zip_file.namelist():
-                raise ModelFileError(f"{path} was not written by optimargin: it has no {_HEADER}.")
             header = json.loads(zip_file.read(_HEADER))
             newest = int(header["format"])
             written_by = str(header["optimargin"])
