@@ -34,6 +34,7 @@ def problem(n_classes, kind):
     return (csr_matrix(np.where(np.abs(X) > 0.7, X, 0)) if kind == "sparse" else X), y
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
 @pytest.mark.parametrize("name", ESTIMATORS)
