@@ -10,6 +10,7 @@ from optimargin._linear_odm import LinearODMClassifier
 from optimargin._odm import ODMClassifier
 from optimargin._odm_cv import LinearODMClassifierCV, ODMClassifierCV
 from optimargin._path import ODMPath, odm_path
+from optimargin._versions import show_versions
 
 __version__ = version("optimargin")
 
@@ -26,4 +27,5 @@ __all__ = [
     "ODMPath",
     "ldm_path",
     "odm_path",
+    "show_versions",
 ]

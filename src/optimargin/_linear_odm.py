@@ -109,7 +109,7 @@ class LinearODMClassifier(ODMMixin, BaseMarginClassifier):
         Samples seen by `partial_fit`, after a call of it.
     n_features_in_ : int
         Number of features.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Names of the features, where the data have names that are all strings.
 
     See Also

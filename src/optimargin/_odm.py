@@ -97,7 +97,7 @@ class ODMClassifier(ODMMixin, KernelClassifier):
         The solver that was used.
     n_features_in_ : int
         Number of features.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Names of the features, where the data have names that are all strings.
 
     See Also

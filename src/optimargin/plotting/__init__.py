@@ -1,5 +1,13 @@
-"""Pictures of fitted classifiers; matplotlib is imported when something is drawn."""
+"""Pictures. Needs matplotlib, which is imported when something is drawn."""
 
+from optimargin.plotting._convergence import ConvergenceDisplay
+from optimargin.plotting._decision_boundary import DecisionBoundaryDisplay
 from optimargin.plotting._margin_distribution import MarginDistributionDisplay
+from optimargin.plotting._selection import SelectionDisplay
 
-__all__ = ["MarginDistributionDisplay"]
+__all__ = [
+    "ConvergenceDisplay",
+    "DecisionBoundaryDisplay",
+    "MarginDistributionDisplay",
+    "SelectionDisplay",
+]

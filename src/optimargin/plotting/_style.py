@@ -11,6 +11,15 @@ LINE_STYLES = [
     {"color": "#E69F00", "linestyle": (0, (3, 1, 1, 1, 1, 1))},
 ]
 BAND_COLOR = "#B0B0B0"
+# Colour and shape together tell classes apart.
+CLASS_STYLES = [
+    {"color": "#0072B2", "marker": "o"},
+    {"color": "#D55E00", "marker": "^"},
+    {"color": "#009E73", "marker": "s"},
+    {"color": "#CC79A7", "marker": "D"},
+    {"color": "#E69F00", "marker": "v"},
+    {"color": "#56B4E9", "marker": "P"},
+]
 
 
 def new_axes(ax):

@@ -1,0 +1,320 @@
+"""Numbers out of text files: svmlight lines and the cells of delimited tables.
+
+A reader here either returns everything it was given or raises `TextError` with the place where
+it stopped. Numbers are correctly rounded: up to 19 digits with a small exponent are exact
+products of two doubles (Clinger 1990), the rest is left to Python's own conversion.
+"""
+
+import numpy as np
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from cpython.object cimport PyObject
+from libc.math cimport isfinite
+from libc.stdint cimport int32_t, int64_t, uint64_t
+from libc.string cimport memchr
+
+cdef extern from "Python.h":
+    double PyOS_string_to_double(const char* s, char** end, PyObject* overflow) except? -1.0
+
+cdef double[23] POWERS
+cdef int _power
+POWERS[0] = 1.0
+for _power in range(1, 23):
+    POWERS[_power] = POWERS[_power - 1] * 10.0
+
+# A damaged file can name any feature, and a linear model needs memory for all of them.
+cdef int64_t MAX_FEATURES = 100_000_000
+cdef uint64_t MANTISSA = <uint64_t>1 << 53
+
+
+class TextError(ValueError):
+    """Where and why a reader stopped.
+
+    Parameters
+    ----------
+    message : str
+    line : int
+        From 1.
+    column : int
+        From 1: a character in svmlight files, a cell in tables.
+    """
+
+    def __init__(self, message, line, column):
+        super().__init__(message, line, column)
+        self.message, self.line, self.column = message, line, column
+
+
+cdef const char* read_number(const char* p, const char* end, double* out) except? NULL:
+    """Read a decimal number at p; return what follows it, or p itself if there is none."""
+    cdef const char* start = p
+    cdef char* stop
+    cdef uint64_t mantissa = 0
+    cdef int64_t exponent = 0, written = 0
+    cdef int n_digits = 0
+    cdef bint negative = False, any_digit = False, negative_exponent = False, point = False
+    if p < end and (p[0] == c"-" or p[0] == c"+"):
+        negative = p[0] == c"-"
+        p += 1
+    while p < end:
+        if c"0" <= p[0] <= c"9":
+            any_digit = True
+            if n_digits > 0 or p[0] != c"0":
+                n_digits += 1
+            if n_digits <= 19:
+                mantissa = mantissa * 10 + <uint64_t>(p[0] - c"0")
+            exponent -= point
+        elif p[0] == c"." and not point:
+            point = True
+        else:
+            break
+        p += 1
+    if not any_digit:
+        return start
+    if p < end and (p[0] == c"e" or p[0] == c"E"):
+        p += 1
+        if p < end and (p[0] == c"-" or p[0] == c"+"):
+            negative_exponent = p[0] == c"-"
+            p += 1
+        if p == end or not (c"0" <= p[0] <= c"9"):
+            return start
+        while p < end and c"0" <= p[0] <= c"9":
+            if written < 100_000:
+                written = 10 * written + (p[0] - c"0")
+            p += 1
+        exponent += -written if negative_exponent else written
+    if n_digits <= 19 and mantissa <= MANTISSA and -22 <= exponent <= 22:
+        out[0] = mantissa / POWERS[-exponent] if exponent < 0 else mantissa * POWERS[exponent]
+        if negative:
+            out[0] = -out[0]
+        return p
+    # Reads past `end` only as far as the number goes on: the text ends with a zero byte.
+    out[0] = PyOS_string_to_double(start, &stop, NULL)
+    return p
+
+
+cdef inline const char* skip_blanks(const char* p, const char* end) noexcept nogil:
+    while p < end and (p[0] == c" " or p[0] == c"\t" or p[0] == c"\r"):
+        p += 1
+    return p
+
+
+cdef inline const char* skip_spaces(const char* p, const char* end) noexcept nogil:
+    while p < end and (p[0] == c" " or p[0] == c"\r"):
+        p += 1
+    return p
+
+
+cdef str _shown(const char* p, const char* end):
+    """Return what stands at p, short enough for a message."""
+    cdef const char* stop = p
+    while stop < end and stop - p < 20 and not (stop[0] in b" \t\r\n\0"):
+        stop += 1
+    return repr(p[:stop - p].decode("utf-8", "replace"))
+
+
+def parse_svmlight(bytes text):
+    """Return (labels, indices, indptr, values) of svmlight text, as it is written.
+
+    A line is ``label index:value index:value ...`` with increasing indices; ``#`` starts a
+    comment and empty lines are left out.
+    """
+    cdef const char* base = PyBytes_AS_STRING(text)
+    cdef const char* end = base + PyBytes_GET_SIZE(text)
+    cdef Py_ssize_t n_lines = text.count(b"\n") + 1, n_values = text.count(b":")
+    cdef double[::1] labels = np.empty(n_lines)
+    cdef int64_t[::1] indptr = np.zeros(n_lines + 1, dtype=np.int64)
+    cdef int32_t[::1] indices = np.empty(n_values, dtype=np.int32)
+    cdef double[::1] values = np.empty(n_values)
+    cdef Py_ssize_t n_rows = 0, k = 0, line = 0
+    cdef const char* p = base
+    cdef const char* stop
+    cdef const char* begin
+    cdef const char* after
+    cdef double number = 0.0
+    cdef int64_t index, last
+    while p < end:
+        line += 1
+        begin = p
+        stop = <const char*>memchr(p, c"\n", end - p)
+        if stop == NULL:
+            stop = end
+        after = <const char*>memchr(p, c"#", stop - p)
+        last = -1
+        p = skip_blanks(p, stop if after == NULL else after)
+        if p == stop or p[0] == c"#":
+            p = stop + 1
+            continue
+        after = read_number(p, stop, &number)
+        if after == p or not (after == stop or after[0] in b" \t\r#"):
+            raise TextError(f"expected a number as label, found {_shown(p, stop)}",
+                            line, p - begin + 1)
+        if not isfinite(number):
+            raise TextError(f"the label {_shown(p, stop)} is too large", line, p - begin + 1)
+        labels[n_rows] = number
+        p = skip_blanks(after, stop)
+        while p < stop and p[0] != c"#":
+            index, after = 0, p
+            while after < stop and c"0" <= after[0] <= c"9" and index <= MAX_FEATURES:
+                index = 10 * index + (after[0] - c"0")
+                after += 1
+            if index > MAX_FEATURES:
+                raise TextError(
+                    f"feature number {_shown(p, stop)} is above the limit of {MAX_FEATURES:,}",
+                    line, p - begin + 1)
+            if after == p or after == stop or after[0] != c":":
+                raise TextError(f"expected feature:value, found {_shown(p, stop)}",
+                                line, p - begin + 1)
+            if index <= last:
+                raise TextError(
+                    f"feature {index} follows feature {last}: features must be in increasing "
+                    "order, each once", line, p - begin + 1)
+            last = index
+            p = after + 1
+            after = read_number(p, stop, &number)
+            if after == p or not (after == stop or after[0] in b" \t\r#"):
+                raise TextError(f"expected a number after '{index}:', found {_shown(p, stop)}",
+                                line, p - begin + 1)
+            if not isfinite(number):
+                raise TextError(f"the value {_shown(p, stop)} is too large", line, p - begin + 1)
+            indices[k] = index
+            values[k] = number
+            k += 1
+            p = skip_blanks(after, stop)
+        n_rows += 1
+        indptr[n_rows] = k
+        p = stop + 1
+    return (
+        np.asarray(labels)[:n_rows],
+        np.asarray(indices)[:k],
+        np.asarray(indptr)[:n_rows + 1],
+        np.asarray(values)[:k],
+    )
+
+
+cdef object _cell_text(const char* p, const char* stop, dict seen, Py_ssize_t line,
+                       Py_ssize_t column):
+    """Return the text of a cell; each distinct text is made once."""
+    cdef bytes raw = p[:stop - p].strip()
+    if len(raw) > 1 and raw[0] == 34 and raw[len(raw) - 1] == 34:
+        raw = raw[1:len(raw) - 1].replace(b'""', b'"')
+    if not raw:
+        raise TextError("the label is missing", line, column)
+    text = seen.get(raw)
+    if text is None:
+        try:
+            text = raw.decode("utf-8")
+        except UnicodeDecodeError:
+            raise TextError("the text is not UTF-8", line, column) from None
+        seen[raw] = text
+    return text
+
+
+def parse_table(bytes text, char delimiter, Py_ssize_t n_columns, bytes kinds,
+                Py_ssize_t offset, Py_ssize_t first_line):
+    """Return (numbers, texts) of a delimited table.
+
+    Parameters
+    ----------
+    text : bytes
+    delimiter : int
+        Its character code.
+    n_columns : int
+    kinds : bytes of length n_columns
+        ``n`` for a number, ``t`` for text, ``-`` for a column that is left out.
+    offset : int
+        Where the table begins in `text`.
+    first_line : int
+        The number of that line.
+
+    Returns
+    -------
+    numbers : ndarray of shape (n_rows, number of "n" columns)
+    texts : list of str
+        The cells of all "t" columns, row by row.
+    """
+    cdef const char* base = PyBytes_AS_STRING(text)
+    cdef const char* end = base + PyBytes_GET_SIZE(text)
+    cdef const char* kind = PyBytes_AS_STRING(kinds)
+    cdef Py_ssize_t n_numeric = 0, n_lines = text.count(b"\n", offset) + 1, j
+    for j in range(n_columns):
+        n_numeric += kind[j] == c"n"
+    cdef double[:, ::1] numbers = np.empty((n_lines, n_numeric))
+    cdef list texts = []
+    cdef dict seen = {}
+    cdef const char* p = base + offset
+    cdef const char* stop
+    cdef Py_ssize_t n_rows = 0, line = first_line, column, k, row_line, opened
+    while p < end:
+        p = skip_spaces(p, end)
+        if p == end:
+            break
+        if p[0] == c"\n":
+            p += 1
+            line += 1
+            continue
+        column, k, row_line = 0, 0, line
+        while True:
+            p = skip_spaces(p, end)
+            stop = p
+            if stop < end and stop[0] == c'"':  # quoted: ends at a quote that is not doubled
+                opened = line
+                stop += 1
+                while stop < end and not (stop[0] == c'"' and (stop + 1 == end or stop[1] != c'"')):
+                    line += stop[0] == c"\n"
+                    stop += 2 if stop[0] == c'"' else 1
+                if stop >= end:
+                    raise TextError("a quoted cell is never closed", opened, column + 1)
+                stop += 1
+                stop = skip_spaces(stop, end)
+                if stop < end and stop[0] != delimiter and stop[0] != c"\n":
+                    raise TextError(f"unexpected {_shown(stop, end)} after a quoted cell",
+                                    line, column + 1)
+            else:
+                while stop < end and stop[0] != delimiter and stop[0] != c"\n":
+                    stop += 1
+            if column < n_columns:
+                if kind[column] == c"n":
+                    numbers[n_rows, k] = _cell_number(p, stop, line, column + 1)
+                    k += 1
+                elif kind[column] == c"t":
+                    texts.append(_cell_text(p, stop, seen, row_line, column + 1))
+            column += 1
+            p = stop
+            if p >= end or p[0] == c"\n":
+                break
+            p += 1  # the delimiter
+        if column != n_columns:
+            raise TextError(f"expected {n_columns} cells, found {column}", row_line,
+                            min(column, n_columns + 1))
+        n_rows += 1
+        line += 1
+        p += 1
+    return np.asarray(numbers)[:n_rows], texts
+
+
+cdef double _cell_number(const char* p, const char* stop, Py_ssize_t line,
+                         Py_ssize_t column) except? -1.0:
+    cdef double number = 0.0
+    cdef const char* after
+    if stop > p and p[0] == c'"':
+        p += 1
+        while stop > p and stop[0] != c'"':
+            stop -= 1
+    p = skip_spaces(p, stop)
+    after = read_number(p, stop, &number)
+    if after == p or skip_spaces(after, stop) != stop:
+        if p == stop:
+            raise TextError("the cell is empty", line, column)
+        raise TextError(f"{_shown(p, stop)} is not a number", line, column)
+    if not isfinite(number):
+        raise TextError(f"{_shown(p, stop)} is too large", line, column)
+    return number
+
+
+def is_number(str text):
+    """Return whether a cell with this text would be read as a number."""
+    cdef bytes raw = text.strip().encode("utf-8")
+    cdef const char* p = PyBytes_AS_STRING(raw)
+    cdef const char* end = p + PyBytes_GET_SIZE(raw)
+    cdef double number = 0.0
+    return end > p and read_number(p, end, &number) == end

@@ -1,0 +1,115 @@
+"""``optimargin inspect``."""
+
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+
+from optimargin.cli import _options as opt
+from optimargin.cli._learning import check_targets, describe, describe_fit, save_picture
+from optimargin.cli._model import layout_of
+from optimargin.cli._report import Report
+from optimargin.io import load_model, read_data, read_model_header
+from optimargin.margins import unwrap
+
+TrainingData = Annotated[
+    Path | None,
+    typer.Option(
+        "--data",
+        help="The training data: adds margins, the leave-one-out error and its bounds.",
+    ),
+]
+
+
+def inspect(
+    model: opt.Model,
+    data: TrainingData = None,
+    format: opt.Format = None,
+    save_plot: opt.SavePlot = None,
+    json: opt.Json = False,
+    quiet: opt.Quiet = False,
+) -> None:
+    """Show what MODEL is: parameters, margins, support vectors, certified gap, bounds."""
+    check_targets(None, save_plot)
+    if save_plot is not None and data is None:
+        raise typer.BadParameter("--save-plot draws margins: give the samples with --data.")
+    report = Report(as_json=json, quiet=quiet)
+    header = read_model_header(model)
+    estimator = load_model(model)
+    est = unwrap(estimator)
+    report.add(
+        "model",
+        f"{type(est).__name__}, by optimargin {header['optimargin']}",
+        estimator=type(est).__name__,
+        optimargin=header["optimargin"],
+    )
+    report.add(
+        "parameters",
+        ", ".join(f"{name}={_short(value)}" for name, value in header["parameters"].items()),
+        parameters=header["parameters"],
+    )
+    if hasattr(est, "gamma_"):
+        report.add("gamma", f"{est.gamma_:.6g}", gamma=float(est.gamma_))
+    classes = est.classes_.tolist()
+    report.add("classes", ", ".join(map(str, classes)), classes=classes)
+    report.add("features", f"{est.n_features_in_}", n_features=int(est.n_features_in_))
+    describe_fit(est, report)
+    if data is None:
+        _recall(header["notes"], report)
+    else:
+        with report.working(f"reading {data}"):
+            samples = read_data(data, format=format, layout=layout_of(model))
+        if samples.y is None:
+            raise ValueError(f"{data} has no labels: margins need them.")
+        describe(estimator, samples.X, samples.y, report)
+        with report.working("leaving one out"):
+            _leave_one_out(estimator, est, samples, report)
+        if save_plot is not None:
+            from optimargin.plotting import MarginDistributionDisplay
+
+            display = MarginDistributionDisplay.from_estimator(estimator, samples.X, samples.y)
+            save_picture(display, save_plot)
+    report.print()
+
+
+def _short(value):
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _recall(notes, report):
+    """Add what was noted when the model was made."""
+    if "margin_mean" not in notes:
+        return
+    report.add(
+        "when trained",
+        f"accuracy {notes['training_accuracy']:.4f}, margins of mean {notes['margin_mean']:.4g} "
+        f"and variance {notes['margin_variance']:.4g}, {notes['n_samples']} samples",
+        **{k: v for k, v in notes.items() if k != "layout"},
+    )
+    if "share_below_band" in notes and notes.get("margins_of") == notes.get("n_samples"):
+        bound = notes["share_below_band"]
+        report.add(
+            "leave-one-out",
+            f"error at most {bound:.4f}: the share of margins below 1 - D",
+            loo_error_bound=bound,
+        )
+
+
+def _leave_one_out(estimator, est, samples, report):
+    X = samples.X if estimator is est else estimator[:-1].transform(samples.X)
+    if hasattr(est, "loo_decision_function"):
+        scores = est.loo_decision_function(X, samples.y)
+        winners = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
+        error = float(np.mean(est.classes_[winners] != samples.y))
+        report.add("leave-one-out", f"error {error:.4f} in closed form", loo_error=error)
+        kinds = ["valid", "count"]
+    else:
+        kinds = ["printed"]
+    for kind in kinds:
+        bound = np.atleast_1d(est.loo_error_bound(X, samples.y, kind=kind))
+        report.add(
+            f"bound, {kind}",
+            ", ".join(f"{value:.4f}" for value in bound),
+            **{f"loo_error_bound_{kind}": bound.tolist()},
+        )

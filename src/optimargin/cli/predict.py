@@ -1,0 +1,75 @@
+"""``optimargin predict``."""
+
+import csv
+import io
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+
+from optimargin.cli import _options as opt
+from optimargin.cli._model import layout_of
+from optimargin.cli._report import Report
+from optimargin.io import load_model, read_data
+from optimargin.io._files import write_bytes
+
+Out = Annotated[
+    Path,
+    typer.Argument(metavar="OUT", help="One predicted label a line; - is standard output."),
+]
+Scores = Annotated[
+    bool,
+    typer.Option("--scores", help="Write a CSV table with the decision values, too."),
+]
+
+
+def predict(
+    data: opt.Data,
+    model: opt.Model,
+    out: Out,
+    scores: Scores = False,
+    format: opt.Format = None,
+    label: opt.Label = None,
+    header: opt.Header = None,
+    drop: opt.Drop = None,
+    json: opt.Json = False,
+    quiet: opt.Quiet = False,
+) -> None:
+    """Predict the labels of DATA with MODEL and write them to OUT.
+
+    Tables may have the label column or not; where there are labels, the accuracy is shown.
+    Columns are matched by name.
+    """
+    report = Report(as_json=json, quiet=quiet, to_stderr=str(out) == "-")
+    estimator = load_model(model)
+    layout = layout_of(model, label, header, drop)
+    with report.working(f"reading {data}"):
+        samples = read_data(data, format=format, layout=layout)
+    with report.working("predicting"):
+        values = estimator.decision_function(samples.X)
+        predicted = estimator.predict(samples.X)
+    write_bytes(out, _text(predicted, values if scores else None, estimator.classes_).encode())
+    report.add("predicted", f"{predicted.size} samples", n_samples=int(predicted.size))
+    if samples.y is not None and np.isin(samples.y.astype(str), estimator.classes_.astype(str)).any():
+        right = int(np.sum(predicted.astype(str) == samples.y.astype(str)))
+        report.add(
+            "accuracy",
+            f"{right / predicted.size:.4f} ({right} of {predicted.size})",
+            accuracy=right / predicted.size,
+            n_right=right,
+        )
+    report.add("saved", str(out), out=str(out))
+    report.print()
+
+
+def _text(predicted, values, classes):
+    if values is None:
+        return "".join(f"{label}\n" for label in predicted.tolist())
+    names = ["score"] if values.ndim == 1 else [f"score {label}" for label in classes.tolist()]
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(["label", *names])
+    rows = values.reshape(predicted.size, -1).tolist()
+    writer.writerows([label, *row] for label, row in zip(predicted.tolist(), rows, strict=True))
+    return out.getvalue()

@@ -1,0 +1,86 @@
+"""``optimargin scale``."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from scipy.sparse import issparse
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
+
+from optimargin.cli import _options as opt
+from optimargin.cli._report import Report
+from optimargin.io import load_model, read_data, save_model, write_data
+
+Out = Annotated[Path, typer.Argument(metavar="OUT", help="Scaled data, in the format of DATA.")]
+Lower = Annotated[float, typer.Option("-l", "--lower", help="Smallest value of a feature.")]
+Upper = Annotated[float, typer.Option("-u", "--upper", help="Largest value of a feature.")]
+Standard = Annotated[
+    bool, typer.Option("--standard", help="Mean 0 and variance 1 instead of a range.")
+]
+Save = Annotated[
+    Path | None, typer.Option("-s", "--save", metavar="FILE", help="Save the scaling.")
+]
+Restore = Annotated[
+    Path | None,
+    typer.Option("-r", "--restore", metavar="FILE", help="Scale as saved, for test data."),
+]
+
+
+def scale(
+    data: opt.Data,
+    out: Out,
+    lower: Lower = -1.0,
+    upper: Upper = 1.0,
+    standard: Standard = False,
+    save: Save = None,
+    restore: Restore = None,
+    format: opt.Format = None,
+    label: opt.Label = None,
+    header: opt.Header = None,
+    drop: opt.Drop = None,
+    json: opt.Json = False,
+    quiet: opt.Quiet = False,
+) -> None:
+    """Scale the features of DATA and write them to OUT.
+
+    Sparse svmlight data keep their zeros: features are divided by their largest absolute value
+    (or, with --standard, by their standard deviation). `train --scale` does both in one step
+    and keeps the scaling in the model.
+    """
+    if not lower < upper:
+        raise typer.BadParameter(f"--lower {lower:g} must be below --upper {upper:g}.")
+    report = Report(as_json=json, quiet=quiet, to_stderr=str(out) == "-")
+    scaler = None if restore is None else load_model(restore)
+    layout = opt.make_layout(label, header, drop)
+    if scaler is not None:
+        layout = replace(layout, n_features=scaler.n_features_in_)
+    with report.working(f"reading {data}"):
+        samples = read_data(data, format=format, layout=layout)
+    X = samples.X
+    if scaler is None:
+        scaler = _make_scaler(issparse(X), standard, lower, upper).fit(X)
+    elif not hasattr(scaler, "transform"):
+        raise ValueError(f"{restore} is a classifier, not a scaling saved by scale --save.")
+    elif issparse(X) and (isinstance(scaler, MinMaxScaler) or getattr(scaler, "with_mean", False)):
+        X = X.toarray()  # the saved scaling moves zeros
+    write_data(replace(samples, X=scaler.transform(X)), out)
+    if save is not None:
+        save_model(scaler, save)
+    report.add(
+        "scaled",
+        f"{X.shape[0]} samples, {X.shape[1]} features by {type(scaler).__name__}",
+        n_samples=X.shape[0],
+        n_features=X.shape[1],
+        scaler=type(scaler).__name__,
+    )
+    report.add("saved", str(out), out=str(out))
+    report.print()
+
+
+def _make_scaler(sparse, standard, lower, upper):
+    if standard:
+        return StandardScaler(with_mean=not sparse)
+    if sparse:
+        return MaxAbsScaler()
+    return MinMaxScaler((lower, upper))

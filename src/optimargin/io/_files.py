@@ -1,0 +1,124 @@
+"""Files as bytes: compressed or not, from standard input, and written whole or not at all."""
+
+import bz2
+import gzip
+import lzma
+import os
+import sys
+import zlib
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+
+_COMPRESSION = {
+    b"\x1f\x8b": (gzip, "gzip", ".gz"),
+    b"BZh": (bz2, "bzip2", ".bz2"),
+    b"\xfd7zXZ\x00": (lzma, "xz", ".xz"),
+}
+
+
+class DataFileError(ValueError):
+    """A data file that cannot be read, with the place where reading stopped.
+
+    Parameters
+    ----------
+    message : str
+        What is wrong, and what to do about it.
+    path : str
+        The file.
+    line : int, default=None
+        From 1.
+    column : int, default=None
+        From 1: a character of an svmlight line, a cell of a table.
+    name : str, default=None
+        The name of that column.
+    """
+
+    def __init__(self, message, path, line=None, column=None, name=None):
+        place = str(path)
+        if line is not None:
+            place += f", line {line}"
+        if column is not None:
+            place += f", column {column}"
+        if name is not None:
+            place += f" ({name!r})"
+        super().__init__(f"{place}: {message}")
+        self.path, self.line, self.column, self.name = str(path), line, column, name
+
+
+def shown_path(path):
+    """Return how messages call a file."""
+    return "standard input" if str(path) == "-" else str(path)
+
+
+def read_bytes(path):
+    """Return the content of a file, uncompressed; ``-`` is standard input.
+
+    Whether and how it is compressed is told from its first bytes.
+    """
+    name = shown_path(path)
+    try:
+        content = sys.stdin.buffer.read() if str(path) == "-" else Path(path).read_bytes()
+    except OSError as error:
+        raise DataFileError(f"cannot be read: {error.strerror or error}", name) from None
+    for magic, (module, kind, _) in _COMPRESSION.items():
+        if content.startswith(magic):
+            try:
+                return module.decompress(content)
+            except (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError) as error:
+                raise DataFileError(
+                    f"the {kind} data are damaged or cut short ({error})", name
+                ) from None
+    return content
+
+
+@contextmanager
+def write_atomically(path):
+    """Yield a path to write to; it becomes `path` if all goes well, and disappears if not.
+
+    Nobody ever sees half a file: not a reader, and not the user after an interrupt.
+
+    Parameters
+    ----------
+    path : path-like
+    """
+    path = Path(path)
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder: give the name of a file.")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"The folder {path.parent} does not exist: create it first.")
+    # Keeps the suffix: some writers choose the format by it.
+    with NamedTemporaryFile(
+        dir=path.parent, prefix=f".{path.stem}-", suffix=path.suffix, delete=False
+    ) as file:
+        temporary = Path(file.name)
+    try:
+        yield temporary
+        with temporary.open("rb+") as file:
+            os.fsync(file.fileno())
+        temporary.chmod(_mode(path))
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _mode(path):
+    """Return the permissions of the file that is replaced, or those of a new one."""
+    if path.exists():
+        return path.stat().st_mode & 0o777
+    umask = os.umask(0)
+    os.umask(umask)
+    return 0o666 & ~umask
+
+
+def write_bytes(path, content):
+    """Write a file atomically, compressed if its name ends so; ``-`` is standard output."""
+    for module, _, suffix in _COMPRESSION.values():
+        if str(path).endswith(suffix):
+            content = module.compress(content)
+    if str(path) == "-":
+        sys.stdout.buffer.write(content)
+        sys.stdout.buffer.flush()
+        return
+    with write_atomically(path) as temporary:
+        temporary.write_bytes(content)

@@ -1,0 +1,250 @@
+"""Model files: safe to load, written whole or not at all, and saying what they are.
+
+A model file is a skops archive: arrays and parameters, no code. Loading constructs nothing but
+estimators of this library, of scikit-learn and what these are made of; a file that names any
+other type is refused before anything of it is built. One more entry, ``optimargin.json``, holds
+the versions, the parameters and the notes of who saved it, readable without loading.
+"""
+
+import inspect
+import json
+from importlib.metadata import version
+from io import BytesIO
+from pathlib import Path
+from zipfile import ZIP_STORED, BadZipFile, ZipFile
+
+import numpy as np
+from scipy.sparse import csr_array, csr_matrix, issparse
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
+
+from optimargin.io._files import write_atomically
+from optimargin.kernels import Kernel
+from optimargin.margins import unwrap
+
+FORMAT = 1
+_HEADER = "optimargin.json"
+
+
+class ModelFileError(ValueError):
+    """A model file that cannot be read, or a model that cannot be written to one."""
+
+
+def save_model(estimator, path, *, notes=None):
+    """Save a fitted estimator to a file.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A classifier of this library, a scikit-learn estimator, or a pipeline of such. The
+        training data that a classifier remembers are not saved.
+    path : path-like
+        Replaced as a whole if it exists.
+    notes : dict, default=None
+        Saved beside the model, for `read_model_header`; anything that JSON can hold.
+
+    Raises
+    ------
+    ModelFileError
+        If the estimator holds code, such as a kernel given as a function: a file that is safe
+        to load cannot hold it. Use `joblib.dump` for such models.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from sklearn.datasets import load_iris
+    >>> from optimargin import ODMClassifier
+    >>> from optimargin.io import load_model, save_model
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = ODMClassifier().fit(X, y)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_model(model, Path(folder, "iris.skops"))
+    ...     copy = load_model(Path(folder, "iris.skops"))
+    >>> bool((copy.decision_function(X) == model.decision_function(X)).all())
+    True
+    """
+    import skops.io
+
+    try:
+        check_is_fitted(estimator)
+    except (NotFittedError, TypeError) as error:
+        raise ModelFileError(f"Only fitted estimators can be saved: {error}") from None
+    kernel = getattr(unwrap(estimator), "kernel", None)
+    if callable(kernel):
+        raise ModelFileError(
+            f"The kernel is a function ({getattr(kernel, '__name__', kernel)!r}), and a model file "
+            "holds no code: use one of the named kernels, or joblib.dump for your own use."
+        )
+    content = skops.io.dumps(estimator)
+    unknown = _unknown_types(content)
+    if unknown:
+        raise ModelFileError(
+            f"The model holds objects that a safe file cannot ({', '.join(unknown)}): use "
+            "joblib.dump for your own use."
+        )
+    header = {
+        "format": FORMAT,
+        "optimargin": version("optimargin"),
+        "scikit-learn": version("scikit-learn"),
+        "numpy": version("numpy"),
+        "estimator": type(unwrap(estimator)).__name__,
+        "parameters": {k: _plain(v) for k, v in unwrap(estimator).get_params(deep=False).items()},
+        "notes": {} if notes is None else notes,
+    }
+    archive = BytesIO(content)
+    with ZipFile(archive, "a", compression=ZIP_STORED) as zip_file:
+        zip_file.writestr(_HEADER, json.dumps(header, indent=1))
+    with write_atomically(path) as temporary:
+        temporary.write_bytes(archive.getbuffer())
+
+
+def load_model(path):
+    """Load an estimator from a file written by `save_model`.
+
+    Parameters
+    ----------
+    path : path-like
+
+    Returns
+    -------
+    estimator : estimator
+
+    Raises
+    ------
+    ModelFileError
+        If the file is damaged, is no model file, is of a newer version of this library, or
+        names types that do not belong in a model; these are listed, never built.
+    """
+    import skops.io
+
+    content = _read(path)
+    _header(content, path)
+    try:
+        unknown = _unknown_types(content)
+        if unknown:
+            raise ModelFileError(
+                f"{path} is refused: it asks for {', '.join(unknown)}, which no model needs. Such "
+                "a file can be an attack; nothing of it was run."
+            )
+        estimator = skops.io.loads(content, trusted=_trusted())
+        _check_model(estimator)
+    except ModelFileError:
+        raise
+    except Exception as error:
+        # A damaged file can fail anywhere in the reader, in any way.
+        raise ModelFileError(
+            f"{path} is damaged or was not written by save_model ({_reason(error)})."
+        ) from error
+    return estimator
+
+
+def read_model_header(path):
+    """Return what a model file says of itself, without loading the model.
+
+    Parameters
+    ----------
+    path : path-like
+
+    Returns
+    -------
+    header : dict
+        ``format``, the versions of the libraries, ``estimator``, ``parameters``, ``notes``.
+    """
+    return _header(_read(path), path)
+
+
+def _read(path):
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise ModelFileError(f"{path} cannot be read: {error.strerror or error}.") from None
+
+
+def _header(content, path):
+    try:
+        with ZipFile(BytesIO(content)) as zip_file:
+            if _HEADER not in zip_file.namelist():
+                raise ModelFileError(
+                    f"{path} was not written by optimargin, or it is cut short: it has no {_HEADER}."
+                )
+            # Entries are stored as they are, so that a small file cannot unfold to a huge one.
+            if any(entry.compress_type != ZIP_STORED for entry in zip_file.infolist()):
+                raise ModelFileError(f"{path} is refused: its entries are compressed.")
+            header = json.loads(zip_file.read(_HEADER))
+            newest = int(header["format"])
+            written_by = str(header["optimargin"])
+            header["parameters"].items(), header["notes"].items(), str(header["estimator"])
+    except (BadZipFile, OSError, EOFError) as error:
+        raise ModelFileError(
+            f"{path} is no model file, or it is damaged or cut short ({_reason(error)})."
+        ) from None
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        if isinstance(error, ModelFileError):
+            raise
+        raise ModelFileError(f"{path} has a damaged {_HEADER} ({_reason(error)}).") from None
+    if newest > FORMAT:
+        raise ModelFileError(
+            f"{path} was written by optimargin {written_by} in model format {newest}; this is "
+            f"optimargin {version('optimargin')}, which reads up to format {FORMAT}: upgrade it."
+        )
+    return header
+
+
+def _trusted():
+    import optimargin
+
+    classes = [getattr(optimargin, name) for name in optimargin.__all__]
+    classes = [c for c in classes if inspect.isclass(c) and issubclass(c, BaseEstimator)]
+    return [f"{c.__module__}.{c.__qualname__}" for c in [*classes, Kernel, csr_matrix, csr_array]]
+
+
+def _unknown_types(content):
+    import skops.io
+
+    return sorted(set(skops.io.get_untrusted_types(data=content)) - set(_trusted()))
+
+
+def _check_model(estimator):
+    """Raise ValueError unless the parts of a loaded classifier fit together."""
+    check_is_fitted(estimator)
+    est = unwrap(estimator)
+    arrays = {name: value for name, value in vars(est).items() if name.endswith("_")}
+    for name, value in arrays.items():
+        if issparse(value):
+            # Compiled loops trust the indices of a sparse matrix.
+            value.check_format(full_check=True)
+        numbers = value.data if issparse(value) else value
+        if isinstance(numbers, np.ndarray) and numbers.dtype.kind == "f":
+            if name != "cv_results_" and not np.isfinite(numbers).all():
+                raise ValueError(f"{name} holds values that are not finite")
+    if not hasattr(est, "classes_"):
+        return
+    n_rows = 1 if len(est.classes_) == 2 else len(est.classes_)
+    expected = {"intercept_": (n_rows,)}
+    if "dual_coef_" in arrays:
+        n_support = est.support_.shape[0]
+        expected["dual_coef_"] = (n_rows, n_support)
+        if est.kernel != "precomputed":
+            expected["support_vectors_"] = (n_support, est.n_features_in_)
+    elif "coef_" in arrays:
+        expected["coef_"] = (n_rows, est.n_features_in_)
+    for name, shape in expected.items():
+        if name in arrays and arrays[name].shape != shape:
+            raise ValueError(f"{name} has shape {arrays[name].shape} instead of {shape}")
+
+
+def _plain(value):
+    """Return a parameter as JSON can hold it."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, dict):
+        return {str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, np.ndarray | list | tuple):
+        return [_plain(v) for v in value]
+    return value if isinstance(value, str | int | float | bool | None) else repr(value)
+
+
+def _reason(error):
+    return f"{type(error).__name__}: {error}".splitlines()[0]

@@ -1,0 +1,50 @@
+"""Data files, written."""
+
+import csv
+import io
+
+from scipy.sparse import issparse
+from sklearn.datasets import dump_svmlight_file
+
+from optimargin.io._files import write_atomically, write_bytes
+
+
+def write_data(data, path):
+    """Write samples and labels to a file in their own format.
+
+    Parameters
+    ----------
+    data : Dataset
+    path : path-like
+        Compressed if it ends in .gz, .bz2 or .xz. ``"-"`` is standard output.
+    """
+    if data.format == "parquet":
+        _write_parquet(data, path)
+    elif data.format == "svmlight":
+        out = io.BytesIO()
+        dump_svmlight_file(data.X, data.y, out, zero_based=data.zero_based)
+        write_bytes(path, out.getvalue())
+    else:
+        write_bytes(path, _table(data).encode())
+
+
+def _table(data):
+    X = data.X.toarray() if issparse(data.X) else data.X
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    if data.feature_names is not None:
+        writer.writerow(data.feature_names + ([data.label_name] if data.y is not None else []))
+    labels = [[]] * X.shape[0] if data.y is None else [[label] for label in data.y.tolist()]
+    writer.writerows(row + label for row, label in zip(X.tolist(), labels, strict=True))
+    return out.getvalue()
+
+
+def _write_parquet(data, path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    columns = dict(zip(data.feature_names, data.X.T, strict=True))
+    if data.y is not None:
+        columns[data.label_name] = data.y
+    with write_atomically(path) as temporary:
+        pq.write_table(pa.table(columns), temporary)

@@ -1,0 +1,132 @@
+"""How fast solvers reach the optimum: the certified gap against time."""
+
+import time
+import warnings
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+
+from optimargin.plotting._style import new_axes, next_line_style
+
+_CURVE = "optimargin-convergence"
+_FLOOR = 1e-17  # what an exact end is drawn at: a logarithm has no zero
+
+
+class ConvergenceDisplay:
+    """The certified relative duality gap of one solver against the time of a fit.
+
+    Make it with :meth:`from_estimator`. To compare solvers, draw the next one with
+    ``ax=display.ax_``.
+
+    Parameters
+    ----------
+    seconds : ndarray of shape (n_fits,)
+        The time of fits with a growing limit on iterations.
+    gaps : ndarray of shape (n_fits,)
+        The gap that each certified.
+    name : str, default=None
+        What the legend calls the solver.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+    figure_ : matplotlib Figure
+    line_ : matplotlib Line2D
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import scale
+    >>> from optimargin import LinearODMClassifier
+    >>> from optimargin.plotting import ConvergenceDisplay
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = LinearODMClassifier(solver="newton")
+    >>> display = ConvergenceDisplay.from_estimator(model, scale(X), y)
+    >>> bool(display.gaps[-1] < 1e-10)
+    True
+    """
+
+    def __init__(self, seconds, gaps, *, name=None):
+        self.seconds = seconds
+        self.gaps = gaps
+        self.name = name
+
+    @classmethod
+    def from_estimator(
+        cls, estimator, X, y, *, tol=1e-10, max_iter=1024, name=None, ax=None, **kwargs
+    ):
+        """Fit with limits of 1, 2, 3, 4, 6, 8, 12, ... iterations, and draw gaps and times.
+
+        Every point is a fit of its own from the start, so nothing but the fit is timed and the
+        gap is the one that a user would see. All fits together take about four times as long
+        as the last one.
+
+        Parameters
+        ----------
+        estimator : classifier
+            With `max_iter` and `tol`; it is cloned.
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        tol : float, default=1e-10
+            The gap at which to stop.
+        max_iter : int, default=1024
+            The limit at which to stop.
+        name : str, default=None
+            By default the solver that the fit used.
+        ax : matplotlib Axes, default=None
+        **kwargs : dict
+            Passed to the curve.
+
+        Returns
+        -------
+        display : ConvergenceDisplay
+        """
+        est = clone(estimator)
+        seconds, gaps = [], []
+        limit = 1
+        while limit <= max_iter:
+            est.set_params(max_iter=limit, tol=tol)
+            start = time.perf_counter()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                est.fit(X, y)
+            seconds.append(time.perf_counter() - start)
+            gaps.append(float(np.max(est.dual_gap_)))
+            if gaps[-1] <= tol or int(np.max(est.n_iter_)) < limit:
+                break
+            limit = max(limit + 1, limit * 4 // 3 if limit % 3 == 0 else limit * 3 // 2)
+        display = cls(
+            np.array(seconds), np.array(gaps), name=est.solver_ if name is None else name
+        )
+        return display.plot(ax, **kwargs)
+
+    def plot(self, ax=None, **kwargs):
+        """Draw the curve.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            New axes by default.
+        **kwargs : dict
+            Passed to the curve, for example ``color``.
+
+        Returns
+        -------
+        display : ConvergenceDisplay
+        """
+        self.ax_ = new_axes(ax)
+        self.figure_ = self.ax_.figure
+        look = {**next_line_style(self.ax_, _CURVE), "marker": "o", "markersize": 3, **kwargs}
+        (self.line_,) = self.ax_.plot(
+            self.seconds, np.maximum(self.gaps, _FLOOR), label=self.name, gid=_CURVE, **look
+        )
+        self.ax_.set(
+            xscale="log",
+            yscale="log",
+            xlabel="time of the fit, seconds",
+            ylabel="certified relative gap",
+        )
+        if self.name is not None:
+            self.ax_.legend(framealpha=0.85, edgecolor="none")
+        return self

@@ -1,0 +1,148 @@
+"""Held-out scores over the points that a selection looked at."""
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from optimargin.plotting._style import LINE_STYLES, new_axes
+
+
+class SelectionDisplay:
+    """The held-out error over two parameters, and the point that was chosen.
+
+    Make it with :meth:`from_estimator`. A grid becomes a map, the best of all other parameters
+    in each cell; a search without a grid becomes the points it looked at.
+
+    Parameters
+    ----------
+    x, y : ndarray of shape (n_points,)
+        The values of two parameters.
+    error : ndarray of shape (n_points,)
+        One minus the held-out score.
+    best : int
+        The place of the chosen point.
+    names : tuple of two str, default=("x", "y")
+        The names of the parameters.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+    figure_ : matplotlib Figure
+    surface_ : matplotlib Artist
+        The map, or the points.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import scale
+    >>> from optimargin import LinearODMClassifierCV
+    >>> from optimargin.plotting import SelectionDisplay
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> search = LinearODMClassifierCV(C1s=[1, 8, 64], C2s=[1, 8], Ds=[0.2]).fit(scale(X), y)
+    >>> display = SelectionDisplay.from_estimator(search)
+    >>> display.names
+    ('C1', 'C2')
+    """
+
+    def __init__(self, x, y, error, *, best, names=("x", "y")):
+        self.x = x
+        self.y = y
+        self.error = error
+        self.best = best
+        self.names = names
+
+    @classmethod
+    def from_estimator(cls, search, *, params=None, ax=None):
+        """Draw the results of a fitted selection.
+
+        Parameters
+        ----------
+        search : classifier
+            Fitted, with ``cv_results_``: `ODMClassifierCV` and the like, or `GridSearchCV`.
+        params : tuple of two str, default=None
+            The parameters on the axes; by default the first two that vary.
+        ax : matplotlib Axes, default=None
+
+        Returns
+        -------
+        display : SelectionDisplay
+        """
+        check_is_fitted(search, "cv_results_")
+        results = search.cv_results_
+        values = {}
+        for key, entry in results.items():
+            if key.startswith("param_"):
+                try:
+                    values[key.removeprefix("param_")] = np.asarray(entry, dtype=np.float64)
+                except (TypeError, ValueError):  # a parameter that is not a number
+                    continue
+        if params is None:
+            varying = [name for name, entry in values.items() if np.unique(entry).size > 1]
+            params = tuple((varying + [n for n in values if n not in varying])[:2])
+        unknown = [name for name in params if name not in values]
+        if unknown or len(params) != 2:
+            raise ValueError(
+                f"params={params!r} must name two numerical parameters out of "
+                f"{', '.join(values) or 'none'}."
+            )
+        display = cls(
+            *(values[name] for name in params),
+            1 - np.asarray(results["mean_test_score"]),
+            best=int(search.best_index_),
+            names=params,
+        )
+        return display.plot(ax)
+
+    def plot(self, ax=None):
+        """Draw the map or the points.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            New axes by default.
+
+        Returns
+        -------
+        display : SelectionDisplay
+        """
+        self.ax_ = new_axes(ax)
+        self.figure_ = self.ax_.figure
+        xs, ys = np.unique(self.x), np.unique(self.y)
+        known = np.isfinite(self.error)
+        if xs.size * ys.size <= self.x.size and min(xs.size, ys.size) > 1:
+            self._draw_map(xs, ys)
+        else:
+            self.surface_ = self.ax_.scatter(
+                self.x[known], self.y[known], c=self.error[known], cmap="viridis_r", s=40, zorder=2
+            )
+            for axis, values in (("x", self.x), ("y", self.y)):
+                if (values > 0).all() and values.max() > 20 * values.min():
+                    getattr(self.ax_, f"set_{axis}scale")("log", base=2)
+            place = self.x[self.best], self.y[self.best]
+            self._mark(place)
+        self.figure_.colorbar(self.surface_, ax=self.ax_, label="held-out error")
+        self.ax_.set(xlabel=self.names[0], ylabel=self.names[1])
+        self.ax_.legend(loc="best", framealpha=0.85, edgecolor="none")
+        return self
+
+    def _draw_map(self, xs, ys):
+        lowest = np.full((ys.size, xs.size), np.inf)
+        cells = np.searchsorted(ys, self.y), np.searchsorted(xs, self.x)
+        np.minimum.at(lowest, cells, np.where(np.isnan(self.error), np.inf, self.error))
+        lowest[np.isinf(lowest)] = np.nan
+        self.surface_ = self.ax_.imshow(lowest, origin="lower", cmap="viridis_r", aspect="auto")
+        for axis, values in (("x", xs), ("y", ys)):
+            ticks = np.arange(0, values.size, max(1, values.size // 8))
+            getattr(self.ax_, f"set_{axis}ticks")(ticks, [f"{values[k]:.3g}" for k in ticks])
+        self._mark((cells[1][self.best], cells[0][self.best]))
+
+    def _mark(self, place):
+        self.ax_.plot(
+            *place,
+            marker="*",
+            markersize=15,
+            linestyle="none",
+            color=LINE_STYLES[1]["color"],
+            markeredgecolor="white",
+            label=f"chosen, error {self.error[self.best]:.3f}",
+            zorder=3,
+        )

@@ -1,0 +1,118 @@
+"""Pictures of boundaries, selections and convergence: what is drawn is what was computed."""
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import make_blobs, make_moons
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
+
+from optimargin import LinearODMClassifier, ODMClassifier, ODMClassifierCV
+from optimargin.plotting import ConvergenceDisplay, DecisionBoundaryDisplay, SelectionDisplay
+
+mpl.use("Agg")
+
+
+@pytest.fixture(autouse=True)
+def close_figures():
+    yield
+    mpl.pyplot.close("all")
+
+
+@pytest.fixture(scope="module")
+def moons():
+    return make_moons(60, noise=0.2, random_state=0)
+
+
+def legend(display):
+    return [text.get_text() for text in display.ax_.get_legend().get_texts()]
+
+
+def pixels(display):
+    display.figure_.canvas.draw()
+    return np.asarray(display.figure_.canvas.buffer_rgba())[..., :3].astype(int)
+
+
+def test_boundary_shows_decision_values_and_the_band(moons):
+    X, y = moons
+    model = ODMClassifier(D=0.25).fit(X, y)
+    display = DecisionBoundaryDisplay.from_estimator(model, X, y, grid_resolution=20)
+    grid = np.column_stack([display.xx0.ravel(), display.xx1.ravel()])
+    np.testing.assert_array_equal(display.response.ravel(), model.decision_function(grid))
+    assert legend(display) == ["boundary", "margin 0.75", "margin 1.25", "0", "1", "support vectors"]
+    assert (grid.min(axis=0) < X.min(axis=0)).all()
+    assert (grid.max(axis=0) > X.max(axis=0)).all()
+
+
+def test_both_regions_are_coloured_differently(moons):
+    X, y = moons
+    image = pixels(DecisionBoundaryDisplay.from_estimator(ODMClassifier().fit(X, y), X))
+    colours, counts = np.unique(image.reshape(-1, 3), axis=0, return_counts=True)
+    large = colours[counts > 0.08 * counts.sum()]
+    assert len(large) >= 3  # white, and one for each class
+    luminance = large @ [0.3, 0.59, 0.11]
+    assert (luminance > 180).all()  # pale enough to print on
+
+
+def test_boundary_of_several_classes_frames_and_pipelines():
+    X, y = make_blobs(60, centers=3, random_state=0)
+    frame = pd.DataFrame(X, columns=["long", "wide"])
+    model = make_pipeline(StandardScaler(), LinearODMClassifier()).fit(frame, y)
+    display = DecisionBoundaryDisplay.from_estimator(model, frame, y, grid_resolution=15)
+    assert set(np.unique(display.response)) == {0, 1, 2}
+    assert legend(display) == ["0", "1", "2"]
+    assert display.ax_.get_xlabel() == "long"
+
+
+def test_svm_gets_its_margin_line(moons):
+    display = DecisionBoundaryDisplay.from_estimator(SVC().fit(*moons), *moons, grid_resolution=10)
+    assert legend(display)[:2] == ["boundary", "margin 1"]
+
+
+def test_boundary_refuses_what_is_no_plane(moons):
+    X, y = moons
+    model = ODMClassifier().fit(np.c_[X, X], y)
+    with pytest.raises(ValueError, match="exactly two features"):
+        DecisionBoundaryDisplay.from_estimator(model, np.c_[X, X])
+    with pytest.raises(ValueError, match="grid_resolution=1"):
+        DecisionBoundaryDisplay.from_estimator(ODMClassifier().fit(X, y), X, grid_resolution=1)
+
+
+def test_grid_becomes_a_map_of_the_best_cells(moons):
+    search = ODMClassifierCV(C1s=[1, 8, 64], C2s=[1, 8], Ds=[0.1, 0.2], widths=[1.0]).fit(*moons)
+    display = SelectionDisplay.from_estimator(search)
+    image = np.asarray(display.surface_.get_array())
+    assert image.shape == (2, 3)
+    assert image.min() == pytest.approx(1 - search.best_score_)
+    assert display.names == ("C1", "C2")
+    assert legend(display) == [f"chosen, error {1 - search.best_score_:.3f}"]
+
+
+def test_search_without_a_grid_becomes_points(moons):
+    search = ODMClassifierCV(max_evals=6).fit(*moons)
+    display = SelectionDisplay.from_estimator(search, params=("C1", "gamma"))
+    assert len(display.surface_.get_offsets()) == len(search.cv_results_["params"])
+    assert display.ax_.get_xlabel() == "C1"
+    with pytest.raises(ValueError, match="must name two numerical parameters out of C1"):
+        SelectionDisplay.from_estimator(search, params=("C1", "height"))
+
+
+def test_grid_search_of_scikit_learn_is_drawn(moons):
+    grid = {"C": [1, 10], "gamma": [0.1, 1.0], "kernel": ["rbf"]}
+    display = SelectionDisplay.from_estimator(GridSearchCV(SVC(), grid, cv=3).fit(*moons))
+    assert display.names == ("C", "gamma")
+
+
+def test_convergence_ends_at_the_tolerance_and_compares_solvers(moons):
+    first = ConvergenceDisplay.from_estimator(ODMClassifier(solver="newton"), *moons)
+    second = ConvergenceDisplay.from_estimator(
+        ODMClassifier(solver="dcd"), *moons, tol=1e-4, ax=first.ax_
+    )
+    assert first.gaps[-1] <= 1e-10
+    assert (first.seconds > 0).all()
+    assert (np.diff(second.gaps) <= 1e-12).mean() > 0.5
+    assert legend(second) == ["newton", "dcd"]
+    assert first.line_.get_color() != second.line_.get_color()
