@@ -16,7 +16,7 @@ from optimargin.plotting import DecisionBoundaryDisplay
 X, y = make_moons(150, noise=0.2, random_state=0)
 
 figure, axes = plt.subplots(1, 3, figsize=(12, 4), layout="constrained", sharey=True)
-for ax, D in zip(axes, (0.0, 0.3, 0.6)):
+for ax, D in zip(axes, (0.0, 0.3, 0.6), strict=False):
     model = ODMClassifier(D=D).fit(X, y)
     DecisionBoundaryDisplay.from_estimator(model, X, y, ax=ax)
     ax.set_title(f"D = {D}: {model.support_.size} of {len(y)} are support vectors")

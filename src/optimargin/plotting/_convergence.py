@@ -96,9 +96,7 @@ class ConvergenceDisplay:
             if gaps[-1] <= tol or int(np.max(est.n_iter_)) < limit:
                 break
             limit = max(limit + 1, limit * 4 // 3 if limit % 3 == 0 else limit * 3 // 2)
-        display = cls(
-            np.array(seconds), np.array(gaps), name=est.solver_ if name is None else name
-        )
+        display = cls(np.array(seconds), np.array(gaps), name=est.solver_ if name is None else name)
         return display.plot(ax, **kwargs)
 
     def plot(self, ax=None, **kwargs):
