@@ -4,7 +4,8 @@ The band around the boundary
 
 ODM draws margins into the band between 1 - D and 1 + D. In the plane the band can be seen: the
 dashed line is where margins reach 1 - D, the dotted one where they reach 1 + D. Samples strictly
-between the two cost nothing and are no support vectors, so a wider band makes a sparser model.
+between the two cost nothing and are no support vectors, so a band makes the model sparser. Once no
+margin exceeds 1 + D, a wider band only rescales the decision values.
 """
 
 import matplotlib.pyplot as plt
@@ -16,7 +17,7 @@ from optimargin.plotting import DecisionBoundaryDisplay
 X, y = make_moons(150, noise=0.2, random_state=0)
 
 figure, axes = plt.subplots(1, 3, figsize=(12, 4), layout="constrained", sharey=True)
-for ax, D in zip(axes, (0.0, 0.3, 0.6)):
+for ax, D in zip(axes, (0.0, 0.1, 0.3), strict=False):
     model = ODMClassifier(D=D).fit(X, y)
     DecisionBoundaryDisplay.from_estimator(model, X, y, ax=ax)
     ax.set_title(f"D = {D}: {model.support_.size} of {len(y)} are support vectors")

@@ -29,7 +29,7 @@ X_train, X_test, y_train, y_test = train_test_split(X, y, stratify=y, random_sta
 print(f"{np.mean(y):.0%} of the samples are in class 1")
 
 figure, axes = plt.subplots(1, 2, figsize=(10, 4.2), layout="constrained", sharey=True)
-for ax, class_weight in zip(axes, (None, "balanced")):
+for ax, class_weight in zip(axes, (None, "balanced"), strict=False):
     model = ODMClassifier(class_weight=class_weight).fit(X_train, y_train)
     predicted = model.predict(X_test)
     DecisionBoundaryDisplay.from_estimator(model, X_test, y_test, mark_support=False, ax=ax)

@@ -47,7 +47,9 @@ def sparse(tmp_path):
     lines = []
     for k in range(60):
         features = np.sort(rng.choice(40, 5, replace=False)) + 1
-        lines.append(f"{(-1) ** k} " + " ".join(f"{j}:{rng.normal() + (j + k) % 2:.3f}" for j in features))
+        lines.append(
+            f"{(-1) ** k} " + " ".join(f"{j}:{rng.normal() + (j + k) % 2:.3f}" for j in features)
+        )
     path.write_text("\n".join(lines))
     return path
 
@@ -63,10 +65,24 @@ def data_of(flowers):
         ([], ODMClassifier()),
         (["--linear", "-c", "8", "--C2", "2", "--D", "0.1"], LinearODMClassifier(8, 2, 0.1)),
         (["--ldm", "-c", "9", "--lambda1", "2", "--lambda2", "0.5"], LDMClassifier(9, 2, 0.5)),
-        (["-t", "1", "-d", "2", "-r", "1", "-g", "0.5"],
-         ODMClassifier(kernel="poly", degree=2, coef0=1, gamma=0.5)),
-        (["-t", "2", "-g", "mean_distance", "-e", "1e-9", "--no-intercept", "--solver", "newton"],
-         ODMClassifier(gamma="mean_distance", tol=1e-9, fit_intercept=False, solver="newton")),
+        (
+            ["-t", "1", "-d", "2", "-r", "1", "-g", "0.5"],
+            ODMClassifier(kernel="poly", degree=2, coef0=1, gamma=0.5),
+        ),
+        (
+            [
+                "-t",
+                "2",
+                "-g",
+                "mean_distance",
+                "-e",
+                "1e-9",
+                "--no-intercept",
+                "--solver",
+                "newton",
+            ],
+            ODMClassifier(gamma="mean_distance", tol=1e-9, fit_intercept=False, solver="newton"),
+        ),
         (["-wvirginica", "3"], ODMClassifier(class_weight={"virginica": 3.0})),
         (["--class-weight", "balanced"], ODMClassifier(class_weight="balanced")),
     ],
@@ -84,7 +100,9 @@ def test_train_fits_what_the_library_fits(options, expected, run, flowers, tmp_p
 
 @pytest.mark.smoke
 def test_train_reports_json(run, flowers, tmp_path):
-    code, out, _ = run("train", flowers, tmp_path / "m", "--linear", "-v", "5", "--json", "--seed", "1")
+    code, out, _ = run(
+        "train", flowers, tmp_path / "m", "--linear", "-v", "5", "--json", "--seed", "1"
+    )
     facts = json.loads(out)
     assert code == 0
     assert facts["n_samples"] == 100
@@ -133,13 +151,14 @@ def test_predict_matches_columns_by_name_and_needs_no_labels(run, flowers, tmp_p
     assert json.loads(out)["accuracy"] == np.mean(np.array(predicted) == y)
 
 
-def test_predicted_scores_are_exact_and_go_to_standard_output(run, flowers, tmp_path, capfdbinary):
+def test_predicted_scores_are_exact_and_go_to_standard_output(run, flowers, tmp_path):
     run("train", flowers, tmp_path / "m", "-q")
-    with pytest.raises(SystemExit):
-        main(["predict", str(flowers), str(tmp_path / "m"), "-", "--scores"])
-    out = capfdbinary.readouterr().out.decode().splitlines()
-    assert out[0] == "label,score"
-    scores = [float(line.split(",")[1]) for line in out[1:]]
+    code, out, err = run("predict", flowers, tmp_path / "m", "-", "--scores")
+    assert code == 0
+    assert "accuracy" in err
+    lines = out.splitlines()
+    assert lines[0] == "label,score"
+    scores = [float(line.split(",")[1]) for line in lines[1:]]
     expected = load_model(tmp_path / "m").decision_function(data_of(flowers)[0])
     np.testing.assert_array_equal(scores, expected)
 
@@ -169,15 +188,23 @@ def test_scale_maps_to_the_range(run, flowers, tmp_path):
 
 def test_select_chooses_saves_and_draws(run, flowers, tmp_path):
     code, out, err = run(
-        "select", flowers, tmp_path / "m", "--max-evals", "6", "--json",
-        "--save-plot", tmp_path / "search.png",
+        "select",
+        flowers,
+        tmp_path / "m",
+        "--max-evals",
+        "6",
+        "--json",
+        "--save-plot",
+        tmp_path / "search.png",
     )
     assert (code, err) == (0, "")
     facts = json.loads(out)
     assert set(facts["parameters"]) == {"C1", "C2", "D", "gamma"}
-    assert load_model(tmp_path / "m")[-1].C1 == facts["parameters"]["C1"]
+    assert facts["parameters"]["C1"] == load_model(tmp_path / "m")[-1].C1
     assert (tmp_path / "search.png").stat().st_size > 5000
-    code, out, _ = run("select", flowers, tmp_path / "m", "--linear", "--max-evals", "4", "--cv", "3")
+    code, out, _ = run(
+        "select", flowers, tmp_path / "m", "--linear", "--max-evals", "4", "--cv", "3"
+    )
     assert code == 0
     assert "chosen" in out
 
@@ -187,7 +214,13 @@ def test_inspect_shows_the_model(run, flowers, tmp_path):
     run("train", flowers, tmp_path / "m", "-q", "--scale", "standard")
     code, out, _ = run("inspect", tmp_path / "m")
     assert code == 0
-    for word in ("ODMClassifier", "C1=256", "versicolor, virginica", "certified gap", "error at most"):
+    for word in (
+        "ODMClassifier",
+        "C1=256",
+        "versicolor, virginica",
+        "certified gap",
+        "error at most",
+    ):
         assert word in out
     code, out, _ = run(
         "inspect", tmp_path / "m", "--data", flowers, "--json", "--save-plot", tmp_path / "m.pdf"
@@ -216,9 +249,9 @@ def test_standard_input(run, flowers, tmp_path, monkeypatch):
         (["train", "DATA", "no/such/m"], 1, "folder no/such does not exist"),
         (["train", "DATA", "m", "-c", "-1"], 1, "'C1' parameter"),
         (["train", "DATA", "m", "--linear", "-g", "1"], 2, "--gamma has no meaning"),
-        (["train", "DATA", "m", "--D", "x"], 2, "not a valid float"),
+        (["train", "DATA", "m", "--D", "x"], 2, "Invalid value for"),
         (["train", "DATA", "m", "--class-weight", "rose=1"], 2, "no class 'rose'"),
-        (["train", "DATA", "m", "--class-weight", "virginica"], 2, "no class"),
+        (["train", "DATA", "m", "--class-weight", "virginica"], 2, "LABEL=WEIGHT"),
         (["train", "DATA", "m", "--class-weight", "virginica=x"], 2, "LABEL=WEIGHT"),
         (["train", "DATA", "m", "--label", "rose"], 1, "no column 'rose'"),
         (["train", "DATA", "m", "--format", "svmlight"], 1, "line 1, column 1"),
@@ -256,7 +289,9 @@ def test_help_teaches_by_example(run):
 def test_the_installed_module_runs():
     done = subprocess.run(
         [sys.executable, "-m", "optimargin", "train", "nowhere", "m"],
-        capture_output=True, text=True, check=False,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 1
     assert done.stderr == "optimargin: error: nowhere: cannot be read: No such file or directory\n"

@@ -18,8 +18,31 @@ length,width,"kind, or species",class
 6.3,2.5,+7,virginica
 5.0,3.4,1.5E-2,setosa
 '''
-_PIECES = [b"\n", b"\r\n", b",", b'"', b":", b" ", b"\t", b"#", b"nan", b"inf", b"1e999", b"-", b"\0",
-           b"\xff\xfe", "é".encode(), b"0:1", b"1:1", b"99999999999:1", b"abc", b"e", b".", b";", b""]
+_PIECES = [
+    b"\n",
+    b"\r\n",
+    b",",
+    b'"',
+    b":",
+    b" ",
+    b"\t",
+    b"#",
+    b"nan",
+    b"inf",
+    b"1e999",
+    b"-",
+    b"\0",
+    b"\xff\xfe",
+    "é".encode(),
+    b"0:1",
+    b"1:1",
+    b"99999999999:1",
+    b"abc",
+    b"e",
+    b".",
+    b";",
+    b"",
+]
 
 
 def mutate(text, rng):
@@ -30,7 +53,9 @@ def mutate(text, rng):
         if kind == 0:  # insert
             text = text[:a] + _PIECES[rng.integers(len(_PIECES))] + text[a:]
         elif kind == 1:  # replace a few bytes
-            text = text[:a] + _PIECES[rng.integers(len(_PIECES))] + text[a + int(rng.integers(1, 4)) :]
+            text = (
+                text[:a] + _PIECES[rng.integers(len(_PIECES))] + text[a + int(rng.integers(1, 4)) :]
+            )
         elif kind == 2:  # cut short
             text = text[:b] if rng.random() < 0.3 else text[:a] + text[a + 1 :]
         elif kind == 3:  # repeat a piece

@@ -19,7 +19,13 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 import optimargin
 from optimargin import LinearODMClassifier, ODMClassifier
-from optimargin.io import ModelFileError, load_model, read_model_header, save_model, write_atomically
+from optimargin.io import (
+    ModelFileError,
+    load_model,
+    read_model_header,
+    save_model,
+    write_atomically,
+)
 
 ESTIMATORS = sorted(
     name for name in optimargin.__all__ if name.endswith(("Classifier", "ClassifierCV"))
@@ -228,9 +234,14 @@ def test_parts_that_do_not_fit_are_refused(tmp_path):
 def test_an_interrupted_write_leaves_the_old_file(tmp_path):
     path = tmp_path / "file"
     path.write_text("old")
-    with pytest.raises(KeyboardInterrupt), write_atomically(path) as temporary:
-        temporary.write_text("half")
-        raise KeyboardInterrupt
+
+    def interrupted():
+        with write_atomically(path) as temporary:
+            temporary.write_text("half")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
 

@@ -42,7 +42,14 @@ def test_boundary_shows_decision_values_and_the_band(moons):
     display = DecisionBoundaryDisplay.from_estimator(model, X, y, grid_resolution=20)
     grid = np.column_stack([display.xx0.ravel(), display.xx1.ravel()])
     np.testing.assert_array_equal(display.response.ravel(), model.decision_function(grid))
-    assert legend(display) == ["boundary", "margin 0.75", "margin 1.25", "0", "1", "support vectors"]
+    assert legend(display) == [
+        "boundary",
+        "margin 0.75",
+        "margin 1.25",
+        "0",
+        "1",
+        "support vectors",
+    ]
     assert (grid.min(axis=0) < X.min(axis=0)).all()
     assert (grid.max(axis=0) > X.max(axis=0)).all()
 

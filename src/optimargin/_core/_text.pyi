@@ -9,9 +9,7 @@ class TextError(ValueError):
 
 def parse_svmlight(
     text: bytes,
-) -> tuple[
-    NDArray[np.float64], NDArray[np.int32], NDArray[np.int64], NDArray[np.float64]
-]: ...
+) -> tuple[NDArray[np.float64], NDArray[np.int32], NDArray[np.int64], NDArray[np.float64]]: ...
 def parse_table(
     text: bytes, delimiter: int, n_columns: int, kinds: bytes, offset: int, first_line: int
 ) -> tuple[NDArray[np.float64], list[str]]: ...

@@ -72,7 +72,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the command; ends by `SystemExit`: 0 done, 1 failed, 2 wrong usage."""
     arguments = sys.argv[1:] if arguments is None else arguments
     try:
-        app(spell_out_weights(arguments))
+        app(spell_out_weights(arguments), prog_name="optimargin")
     except MemoryError:
         fail("not enough memory: use fewer samples or features, or --linear.")
     except (ValueError, TypeError, OSError, ImportError) as error:

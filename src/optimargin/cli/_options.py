@@ -124,15 +124,11 @@ Intercept = Annotated[
 ]
 Solver = Annotated[
     str | None,
-    typer.Option(
-        "--solver", help="newton, newton_cg, dcd, svrg, ...", rich_help_panel=_LEARNING
-    ),
+    typer.Option("--solver", help="newton, newton_cg, dcd, svrg, ...", rich_help_panel=_LEARNING),
 ]
 Tol = Annotated[
     float | None,
-    typer.Option(
-        "-e", "--tol", help="Certified relative gap to reach.", rich_help_panel=_LEARNING
-    ),
+    typer.Option("-e", "--tol", help="Certified relative gap to reach.", rich_help_panel=_LEARNING),
 ]
 MaxIter = Annotated[
     int | None, typer.Option("--max-iter", min=1, rich_help_panel=_LEARNING, help="Limit on steps.")
@@ -160,9 +156,7 @@ Seed = Annotated[
 ]
 Format = Annotated[
     DataFormat | None,
-    typer.Option(
-        "--format", help="By default told from the content.", rich_help_panel=_READING
-    ),
+    typer.Option("--format", help="By default told from the content.", rich_help_panel=_READING),
 ]
 Label = Annotated[
     str | None,
@@ -186,7 +180,9 @@ Drop = Annotated[
 ]
 SavePlot = Annotated[
     Path | None,
-    typer.Option("--save-plot", help="Write a picture (.png, .pdf, .svg).", rich_help_panel=_SHOWING),
+    typer.Option(
+        "--save-plot", help="Write a picture (.png, .pdf, .svg).", rich_help_panel=_SHOWING
+    ),
 ]
 Json = Annotated[
     bool, typer.Option("--json", help="One JSON object on stdout.", rich_help_panel=_SHOWING)

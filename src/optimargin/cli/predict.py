@@ -51,7 +51,10 @@ def predict(
         predicted = estimator.predict(samples.X)
     write_bytes(out, _text(predicted, values if scores else None, estimator.classes_).encode())
     report.add("predicted", f"{predicted.size} samples", n_samples=int(predicted.size))
-    if samples.y is not None and np.isin(samples.y.astype(str), estimator.classes_.astype(str)).any():
+    if (
+        samples.y is not None
+        and np.isin(samples.y.astype(str), estimator.classes_.astype(str)).any()
+    ):
         right = int(np.sum(predicted.astype(str) == samples.y.astype(str)))
         report.add(
             "accuracy",

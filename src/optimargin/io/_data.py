@@ -16,7 +16,7 @@ _DENSE_FROM = 1 / 3  # of the values; a dense matrix is then no larger than a sp
 
 
 def read_data(path, *, format=None, layout=None):
-    """Read samples and labels from a file.
+    r"""Read samples and labels from a file.
 
     Parameters
     ----------
@@ -98,7 +98,9 @@ def _read_svmlight(text, layout, name):
         zero_based = lowest == 0
     elif lowest == 0 and not zero_based:
         line, column = _find_feature(text, 0)
-        raise DataFileError("features of this model are numbered from 1, found 0", name, line, column)
+        raise DataFileError(
+            "features of this model are numbered from 1, found 0", name, line, column
+        )
     if not zero_based:
         indices = indices - 1
     n_features = layout.n_features or 1

@@ -167,7 +167,7 @@ def _header(content, path):
         with ZipFile(BytesIO(content)) as zip_file:
             if _HEADER not in zip_file.namelist():
                 raise ModelFileError(
-                    f"{path} was not written by optimargin, or it is cut short: it has no {_HEADER}."
+                    f"{path} was not written by optimargin, or it is cut short: no {_HEADER}."
                 )
             # Entries are stored as they are, so that a small file cannot unfold to a huge one.
             if any(entry.compress_type != ZIP_STORED for entry in zip_file.infolist()):
@@ -216,9 +216,9 @@ def _check_model(estimator):
             # Compiled loops trust the indices of a sparse matrix.
             value.check_format(full_check=True)
         numbers = value.data if issparse(value) else value
-        if isinstance(numbers, np.ndarray) and numbers.dtype.kind == "f":
-            if name != "cv_results_" and not np.isfinite(numbers).all():
-                raise ValueError(f"{name} holds values that are not finite")
+        is_float = isinstance(numbers, np.ndarray) and numbers.dtype.kind == "f"
+        if is_float and not np.isfinite(numbers).all():
+            raise ValueError(f"{name} holds values that are not finite")
     if not hasattr(est, "classes_"):
         return
     n_rows = 1 if len(est.classes_) == 2 else len(est.classes_)

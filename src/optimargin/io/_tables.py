@@ -142,10 +142,15 @@ def read_parquet(text, layout, name):
     for k, j in enumerate(columns.features):
         column = table.column(j)
         kind = column.type
-        if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
+        if not (
+            pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
+        ):
             raise DataFileError(
                 _advice(f"{str(column[0].as_py() if len(column) else kind)!r} is not a number"),
-                name, 1, j + 1, table.column_names[j],
+                name,
+                1,
+                j + 1,
+                table.column_names[j],
             )
         X[:, k] = column.cast(pa.float64()).to_numpy()
         bad = np.flatnonzero(~np.isfinite(X[:, k]))
@@ -158,9 +163,11 @@ def read_parquet(text, layout, name):
         column = table.column(columns.label)
         if column.null_count:
             raise DataFileError(
-                "the label is missing", name,
+                "the label is missing",
+                name,
                 int(np.flatnonzero(column.is_null().to_numpy())[0]) + 1,
-                columns.label + 1, columns.label_name,
+                columns.label + 1,
+                columns.label_name,
             )
         y = np.array(column.to_pylist())
     return Dataset(X, y, "parquet", columns.names, columns.label_name)

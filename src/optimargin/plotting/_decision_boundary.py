@@ -109,7 +109,9 @@ class DecisionBoundaryDisplay:
             raise ValueError(f"grid_resolution={grid_resolution} is too small: use at least 2.")
         low, high = points.min(axis=0), points.max(axis=0)
         free = _MARGIN * np.maximum(high - low, 1e-12)
-        sides = [np.linspace(a, b, grid_resolution) for a, b in zip(low - free, high + free, strict=True)]
+        sides = [
+            np.linspace(a, b, grid_resolution) for a, b in zip(low - free, high + free, strict=True)
+        ]
         xx0, xx1 = np.meshgrid(*sides)
         grid = np.column_stack([xx0.ravel(), xx1.ravel()])
         if hasattr(X, "columns"):

@@ -131,8 +131,8 @@ class SelectionDisplay:
         lowest[np.isinf(lowest)] = np.nan
         self.surface_ = self.ax_.imshow(lowest, origin="lower", cmap="viridis_r", aspect="auto")
         for axis, values in (("x", xs), ("y", ys)):
-            ticks = np.arange(0, values.size, max(1, values.size // 8))
-            getattr(self.ax_, f"set_{axis}ticks")(ticks, [f"{values[k]:.3g}" for k in ticks])
+            ticks = np.arange(0, values.size, max(1, -(-values.size // 6)))
+            getattr(self.ax_, f"set_{axis}ticks")(ticks, [f"{values[k]:.4g}" for k in ticks])
         self._mark((cells[1][self.best], cells[0][self.best]))
 
     def _mark(self, place):
