@@ -17,7 +17,13 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from optimargin._callbacks import CallbackSupportMixin, FitTasks, with_callbacks
 from optimargin._threads import one_blas_thread
-from optimargin.problems import FeatureDesign, KernelDesign, MarginProblem, canonical
+from optimargin.problems import (
+    FeatureDesign,
+    KernelDesign,
+    LandmarkDesign,
+    MarginProblem,
+    canonical,
+)
 from optimargin.solvers import SOLVERS
 
 
@@ -31,7 +37,7 @@ class TrainingProblems:
         The samples of positive weight.
     rows : ndarray of shape (n_rows,)
         Their places in the data given to `fit`.
-    design : FeatureDesign or KernelDesign
+    design : FeatureDesign, KernelDesign or LandmarkDesign
         Shared by all problems.
     problems : list of MarginProblem
         One for two classes, else one a class against the rest.
@@ -39,7 +45,7 @@ class TrainingProblems:
 
     X: np.ndarray
     rows: np.ndarray
-    design: FeatureDesign | KernelDesign
+    design: FeatureDesign | KernelDesign | LandmarkDesign
     problems: list[MarginProblem]
 
 
@@ -83,6 +89,10 @@ class BaseMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator,
         seed = check_random_state(self.random_state).randint(2**31 - 1)
         return SOLVERS[self.solver_](tol=self.tol, max_iter=self.max_iter, seed=seed)
 
+    def _before_solving(self, training):
+        """Return the problems to be solved; an approximation may replace their design."""
+        return training
+
     def _start(self, problem, k):
         """Return the starting point (coef, intercept) of problem `k`."""
         return None, 0.0
@@ -120,6 +130,7 @@ class BaseMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator,
         training = self._training_problems(X, y, sample_weight)
         self.solver_ = self._choose_solver(training.X)
         solver = self._make_solver()
+        training = self._before_solving(training)
         tasks = FitTasks(self, len(training.problems))
         solutions = []
         with one_blas_thread() if training.design.own_threads else nullcontext():

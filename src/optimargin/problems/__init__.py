@@ -2,6 +2,7 @@
 
 from optimargin.problems.feature_design import FeatureDesign, canonical
 from optimargin.problems.kernel_design import KernelDesign, LinearGramDesign, PanelDesign
+from optimargin.problems.landmark_design import LandmarkDesign
 from optimargin.problems.ldm_dual import LDMDual
 from optimargin.problems.ldm_problem import LDMPoint, LDMProblem
 from optimargin.problems.losses import Loss, ODMLoss
@@ -13,6 +14,7 @@ __all__ = [
     "LDMDual",
     "LDMPoint",
     "LDMProblem",
+    "LandmarkDesign",
     "LinearGramDesign",
     "Loss",
     "MarginProblem",
