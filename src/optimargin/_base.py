@@ -227,6 +227,10 @@ class BaseMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator,
         """Return sample_weight times class_weight, checked."""
         weight = check_weights(sample_weight, X)
         totals = np.bincount(encoded, weights=weight, minlength=self.classes_.size)
+        return weight * self._checked_class_factors(totals)[encoded]
+
+    def _checked_class_factors(self, totals):
+        """Return the factor of each class, checked to leave a weight to every class."""
         if not np.isfinite(totals.sum()):
             raise ValueError("sample_weight overflows when summed: use smaller weights.")
         if not totals.any():
@@ -241,7 +245,7 @@ class BaseMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator,
                 f"All samples of class {empty[0]!r} have zero weight (sample_weight times "
                 "class_weight): give the class a positive weight or remove it from y."
             )
-        return weight * factor[encoded]
+        return factor
 
     def _class_factors(self, totals):
         """Return the factor of each class; `totals` are the sums of their sample weights."""

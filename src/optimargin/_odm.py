@@ -4,14 +4,16 @@ from numbers import Integral, Real
 
 import numpy as np
 from scipy.sparse import issparse
+from sklearn.base import _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from optimargin._chunked_fit import fit_landmarks
 from optimargin._kernel_base import KernelClassifier
 from optimargin._linear_odm import linear_design
 from optimargin._low_rank import LandmarkTraining, known_landmarks
 from optimargin._odm_mixin import ODMMixin
-from optimargin.kernels import PreparedKernel
+from optimargin.kernels import Kernel, PreparedKernel
 from optimargin.problems import KernelDesign, PanelDesign
 from optimargin.solvers import Newton
 
@@ -188,6 +190,38 @@ class ODMClassifier(ODMMixin, KernelClassifier):
         self.class_weight = class_weight
         self.random_state = random_state
 
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit_chunks(self, chunks):
+        """Fit the classifier to data that do not fit in memory.
+
+        Every pass reads all chunks; a fit takes about ten passes.
+        Solves the same problem as `fit`, to the same certified gap.
+
+        Parameters
+        ----------
+        chunks : Chunks
+            From `optimargin.chunks`: `NpyChunks`, `SvmlightChunks`, `ParquetChunks`, or parts of
+            arrays.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+        """
+        if self.approximation is None or self.n_components == "auto":
+            raise ValueError(
+                "A kernel model of chunks needs landmarks: set approximation='nystrom' and "
+                "n_components to their number."
+            )
+        return fit_landmarks(self, chunks, self.n_components)
+
+    def _fixed_kernel(self, gamma):
+        """Return the kernel with that value of gamma, checked to be one for landmarks."""
+        self.gamma_ = gamma
+        self._kernel = Kernel(self.kernel, gamma, self.degree, self.coef0)
+        self._check_approximation()
+        return self._kernel
+
     def _linear_design(self, X, weight):
         if self.approximation is not None:
             return self._kernel_design(X, weight)
@@ -228,7 +262,7 @@ class ODMClassifier(ODMMixin, KernelClassifier):
             return KernelDesign(self._kernel(X))
         return PanelDesign(self._kernel, X, dtype=X.dtype, max_bytes=self.cache_size * 1e6)
 
-    def _landmark_design(self, X, weight):
+    def _check_approximation(self):
         if not self._kernel.is_positive_semidefinite:
             name = self.kernel if isinstance(self.kernel, str) else "given"
             raise ValueError(
@@ -241,6 +275,9 @@ class ODMClassifier(ODMMixin, KernelClassifier):
                 f"solver={self.solver!r} does not work with approximation='nystrom': use "
                 "solver='auto' or 'newton'."
             )
+
+    def _landmark_design(self, X, weight):
+        self._check_approximation()
         PreparedKernel(self._kernel, X).check_finite()
         max_bytes = self.cache_size * 1e6
         if getattr(self, "_landmarks_are_known", False):

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.linalg import solve_triangular
 
 from optimargin.kernels import PreparedKernel
 from optimargin.problems.feature_design import FeatureDesign
+from optimargin.problems.whitening import Whitening
 
 _BLOCK_ELEMENTS = 1 << 22  # 16 MB of float32 for kernel rows that are not kept
 
@@ -42,7 +42,7 @@ class LandmarkDesign:
 
     def __init__(self, kernel, X, landmarks, factor, *, dtype, max_bytes):
         self.n_samples, self.n_coef = X.shape[0], factor.shape[0]
-        self.factor = factor
+        self._whitening = Whitening(factor)
         self._rows = X
         self._kernel = PreparedKernel(kernel, landmarks, dtype)
         row_bytes = max(self.n_coef * np.dtype(dtype).itemsize, 1)
@@ -69,17 +69,13 @@ class LandmarkDesign:
                     continue
             yield rows, FeatureDesign(self._kernel.against(self._rows[rows]))
 
-    def _whiten(self, u):
-        """Return L^-1 u, which turns sums of kernel rows into sums of features."""
-        return solve_triangular(self.factor, u, lower=True, check_finite=False)
-
     def landmark_coefficients(self, v):
         """Return b of shape (n_landmarks,) with ``decision(v) == K_XZ @ b``."""
-        return solve_triangular(self.factor, v, lower=True, trans="T", check_finite=False)
+        return self._whitening.for_rows(v)
 
     def from_landmark_coefficients(self, b):
         """Return the coefficients v of landmark coefficients `b`."""
-        return self.factor.T @ b
+        return self._whitening.from_rows(b)
 
     def decision(self, v):
         """Return the values phi_i' w of all samples."""
@@ -94,7 +90,7 @@ class LandmarkDesign:
         out = np.zeros(self.n_coef)
         for rows, part in self._parts(r):
             out += part.represent(r[rows])
-        return self._whiten(out)
+        return self._whitening.of_sum(out)
 
     def metric(self, v, decision=None):
         """Return `v`: the coordinates are orthonormal."""
@@ -105,11 +101,7 @@ class LandmarkDesign:
         gram = np.zeros((self.n_coef + 1, self.n_coef + 1))
         for rows, part in self._parts(weight):
             gram += part.weighted_gram(weight[rows])
-        inner = gram[:-1, :-1]
-        inner[...] = np.tril(inner) + np.tril(inner, -1).T
-        inner[...] = self._whiten(self._whiten(inner).T)
-        gram[-1, :-1] = self._whiten(gram[-1, :-1])
-        return gram
+        return self._whitening.of_gram(gram)
 
     @cached_property
     def squared_norms(self):
@@ -127,7 +119,7 @@ class LandmarkDesign:
     def features_of(self, rows):
         """Return the features of the samples `rows`, in double precision."""
         values = self._kernel.against(self._rows[rows]).astype(np.float64)
-        return np.ascontiguousarray(self._whiten(values.T).T)
+        return np.ascontiguousarray(self._whitening.of_sum(values.T).T)
 
 
 @dataclass(frozen=True)

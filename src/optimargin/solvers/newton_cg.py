@@ -36,7 +36,7 @@ class NewtonCG(Solver):
     """Semismooth Newton by conjugate gradients, in feature space or in sample space."""
 
     def solve(self, problem, coef=None, intercept=0.0):
-        space = _SPACES[problem.design.space](problem, self.seed)
+        space = self._make_space(problem)
         if coef is None:
             coef, intercept = space.start()
         point = problem.point(coef, intercept)
@@ -55,6 +55,9 @@ class NewtonCG(Solver):
             if point.relative_gap <= self.tol:
                 break
         return Solution.from_point(point, n_iter)
+
+    def _make_space(self, problem):
+        return _SPACES[problem.design.space](problem, self.seed)
 
 
 class _FeatureSpace:
