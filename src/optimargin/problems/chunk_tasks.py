@@ -97,7 +97,7 @@ def n_rows(chunk):
 def evaluate(
     chunk, plan: ChunkPlan, loss: Loss, coef, intercept, factorise: bool
 ) -> tuple[Any, ...] | None:
-    """Loss, gradient and curvature at a point.
+    """Compute loss, gradient and curvature at a point.
 
     Returns
     -------
@@ -128,7 +128,7 @@ def evaluate(
 def hessian_product(
     chunk, plan: ChunkPlan, loss: Loss, coef, intercept, v
 ) -> tuple[Any, ...] | None:
-    """``Z.T @ (curvature * (Z[:, :-1] @ v))`` at a point, of shape (n_coef + 1,)."""
+    """Return ``Z.T @ (curvature * (Z[:, :-1] @ v))`` at a point, of shape (n_coef + 1,)."""
     if n_rows(chunk) == 0:
         return None
     design, y, weight = plan.apply(chunk)
@@ -139,7 +139,7 @@ def hessian_product(
 
 
 def slopes(chunk, plan: ChunkPlan, loss: Loss, point, step, lengths) -> tuple[Any, ...] | None:
-    """Derivatives of the loss along a step, at several lengths of it.
+    """Differentiate the loss along a step, at several lengths of it.
 
     Parameters
     ----------
