@@ -108,7 +108,7 @@ class ChunkedProblem:
         loss, first, second = self._reduce(
             chunk_tasks.evaluate, self._whitening.for_rows(coef), intercept, self.factorise
         )
-        if not np.isfinite(loss):
+        if not (np.isfinite(loss) and np.isfinite(first).all()):
             raise ValueError(
                 "The loss over the chunks is not finite: their values must be finite and the "
                 "same every time they are read."
