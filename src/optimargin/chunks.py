@@ -23,7 +23,7 @@ class Chunks(ABC):
     give the same rows.
     """
 
-    feature_names = None
+    feature_names: np.ndarray | None = None
     """Names of the features, or None."""
 
     @abstractmethod
@@ -184,6 +184,7 @@ class ParquetChunks(Chunks):
         self._label, self._weight = label, sample_weight
         if columns is None:
             columns = [name for name in names if name not in special]
+        self._columns = list(columns)
         self.feature_names = np.array(columns, dtype=object)
 
     def __len__(self):
@@ -195,8 +196,8 @@ class ParquetChunks(Chunks):
 
         path, group = self._groups[k]
         special = [name for name in (self._label, self._weight) if name is not None]
-        table = ParquetFile(path).read_row_group(group, columns=[*self.feature_names, *special])
-        X = np.column_stack([table[name].to_numpy() for name in self.feature_names])
+        table = ParquetFile(path).read_row_group(group, columns=[*self._columns, *special])
+        X = np.column_stack([table[name].to_numpy() for name in self._columns])
         weight = None if self._weight is None else table[self._weight].to_numpy()
         return X, table[self._label].to_numpy(), weight
 
