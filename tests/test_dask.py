@@ -86,7 +86,7 @@ def test_any_chunking_gives_the_local_objective(client, cuts, label_cuts, sparse
     )
 
 
-@pytest.mark.parametrize("n_workers", [1, 3, 4])
+@pytest.mark.parametrize("n_workers", [1, 3, pytest.param(4, marks=pytest.mark.slow)])
 def test_the_number_of_workers_does_not_matter(n_workers):
     X, y = two_classes(400, 6)
     expected = LinearODMClassifier().fit(X, y).objective_
