@@ -17,7 +17,13 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from optimargin._callbacks import CallbackSupportMixin, FitTasks, with_callbacks
 from optimargin._threads import one_blas_thread
-from optimargin.problems import FeatureDesign, KernelDesign, MarginProblem, canonical
+from optimargin.problems import (
+    FeatureDesign,
+    KernelDesign,
+    LandmarkDesign,
+    MarginProblem,
+    canonical,
+)
 from optimargin.solvers import SOLVERS
 
 
@@ -31,7 +37,7 @@ class TrainingProblems:
         The samples of positive weight.
     rows : ndarray of shape (n_rows,)
         Their places in the data given to `fit`.
-    design : FeatureDesign or KernelDesign
+    design : FeatureDesign, KernelDesign or LandmarkDesign
         Shared by all problems.
     problems : list of MarginProblem
         One for two classes, else one a class against the rest.
@@ -39,7 +45,7 @@ class TrainingProblems:
 
     X: np.ndarray
     rows: np.ndarray
-    design: FeatureDesign | KernelDesign
+    design: FeatureDesign | KernelDesign | LandmarkDesign
     problems: list[MarginProblem]
 
 
@@ -83,6 +89,10 @@ class BaseMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator,
         seed = check_random_state(self.random_state).randint(2**31 - 1)
         return SOLVERS[self.solver_](tol=self.tol, max_iter=self.max_iter, seed=seed)
 
+    def _before_solving(self, training):
+        """Return the problems to be solved; an approximation may replace their design."""
+        return training
+
     def _start(self, problem, k):
         """Return the starting point (coef, intercept) of problem `k`."""
         return None, 0.0
@@ -120,6 +130,7 @@ class BaseMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator,
         training = self._training_problems(X, y, sample_weight)
         self.solver_ = self._choose_solver(training.X)
         solver = self._make_solver()
+        training = self._before_solving(training)
         tasks = FitTasks(self, len(training.problems))
         solutions = []
         with one_blas_thread() if solver.own_threads(training.design) else nullcontext():
@@ -216,6 +227,10 @@ class BaseMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator,
         """Return sample_weight times class_weight, checked."""
         weight = check_weights(sample_weight, X)
         totals = np.bincount(encoded, weights=weight, minlength=self.classes_.size)
+        return weight * self._checked_class_factors(totals)[encoded]
+
+    def _checked_class_factors(self, totals):
+        """Return the factor of each class, checked to leave a weight to every class."""
         if not np.isfinite(totals.sum()):
             raise ValueError("sample_weight overflows when summed: use smaller weights.")
         if not totals.any():
@@ -230,7 +245,7 @@ class BaseMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator,
                 f"All samples of class {empty[0]!r} have zero weight (sample_weight times "
                 "class_weight): give the class a positive weight or remove it from y."
             )
-        return weight * factor[encoded]
+        return factor
 
     def _class_factors(self, totals):
         """Return the factor of each class; `totals` are the sums of their sample weights."""

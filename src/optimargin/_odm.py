@@ -1,19 +1,25 @@
 """The kernel optimal margin distribution machine."""
 
-from numbers import Real
+from numbers import Integral, Real
 
 import numpy as np
 from scipy.sparse import issparse
+from sklearn.base import _fit_context
+from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from optimargin._chunked_fit import fit_landmarks
 from optimargin._kernel_base import KernelClassifier
 from optimargin._linear_odm import linear_design
+from optimargin._low_rank import LandmarkTraining, known_landmarks
 from optimargin._odm_mixin import ODMMixin
-from optimargin.kernels import PreparedKernel
+from optimargin.kernels import Kernel, PreparedKernel
 from optimargin.problems import KernelDesign, PanelDesign
 from optimargin.solvers import Newton
 
 _FLOAT32_TOL = 1e-8
+_ROUGH_TOL = 1e-3
+_EXACT_UP_TO = 100_000
 _DIRECT_UP_TO = 700
 
 
@@ -55,9 +61,18 @@ class ODMClassifier(ODMMixin, KernelClassifier):
         the Gram matrix, "newton_cg" iterates with kernel values in float32 (in the precision
         of the data where `tol` is below 1e-8), "dcd" is the paper's coordinate descent.
         "auto" takes "newton" up to 700 samples and "newton_cg" past that.
+    approximation : {"nystrom"} or None, default=None
+        None solves with the kernel of all samples, for up to 100,000 of them. "nystrom"
+        restricts w to the span of a few samples, the landmarks, which are chosen by randomly
+        pivoted Cholesky: fits in time and memory proportional to the number of samples, and
+        predictions from the landmarks alone. For kernels that are positive semi-definite:
+        "rbf", "linear", and "poly" with an integer degree and ``coef0 >= 0``.
+    n_components : int or "auto", default="auto"
+        Number of landmarks of an approximation. "auto" doubles them, from 128 to at most 4096,
+        until the closed-form leave-one-out error falls by less than 5 % of itself.
     cache_size : float, default=2000
-        Memory for kernel values in MB, for "newton_cg" and "dcd". What does not fit is computed
-        anew when needed.
+        Memory for kernel values in MB, for "newton_cg", "dcd" and approximations. What does not
+        fit is computed anew when needed.
     tol : float, default=1e-6
         The fit ends once the certified duality gap, relative to the objective, is at most
         `tol`.
@@ -67,7 +82,7 @@ class ODMClassifier(ODMMixin, KernelClassifier):
         Factors of the sample weights, by class. "balanced" makes the weights of all classes
         sum to the same.
     random_state : int, RandomState instance or None, default=None
-        For the order of samples in "dcd" and the landmarks of "newton_cg".
+        For the order of samples in "dcd" and for landmarks.
 
     Attributes
     ----------
@@ -75,7 +90,7 @@ class ODMClassifier(ODMMixin, KernelClassifier):
         The class labels.
     support_ : ndarray of shape (n_SV,)
         Places of the support vectors in the training data; with more than two classes, of all
-        that support at least one class.
+        that support at least one class. With an approximation, of the landmarks.
     support_vectors_ : {ndarray, CSR} of shape (n_SV, n_features)
         The support vectors; empty for a precomputed kernel.
     dual_coef_ : ndarray of shape (1, n_SV) or (n_classes, n_SV)
@@ -133,6 +148,8 @@ class ODMClassifier(ODMMixin, KernelClassifier):
         **KernelClassifier._parameter_constraints,
         **ODMMixin._parameter_constraints,
         "solver": [StrOptions({"auto", "newton", "newton_cg", "dcd"})],
+        "approximation": [StrOptions({"nystrom"}), None],
+        "n_components": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
         "cache_size": [Interval(Real, 0, None, closed="neither")],
     }
 
@@ -148,6 +165,8 @@ class ODMClassifier(ODMMixin, KernelClassifier):
         coef0=0.0,
         fit_intercept=True,
         solver="auto",
+        approximation=None,
+        n_components="auto",
         cache_size=2000,
         tol=1e-6,
         max_iter=1000,
@@ -163,13 +182,49 @@ class ODMClassifier(ODMMixin, KernelClassifier):
         self.coef0 = coef0
         self.fit_intercept = fit_intercept
         self.solver = solver
+        self.approximation = approximation
+        self.n_components = n_components
         self.cache_size = cache_size
         self.tol = tol
         self.max_iter = max_iter
         self.class_weight = class_weight
         self.random_state = random_state
 
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit_chunks(self, chunks):
+        """Fit the classifier to data that do not fit in memory.
+
+        Every pass reads all chunks; a fit takes about ten passes.
+        Solves the same problem as `fit`, to the same certified gap.
+
+        Parameters
+        ----------
+        chunks : Chunks
+            From `optimargin.chunks`: `NpyChunks`, `SvmlightChunks`, `ParquetChunks`, or parts of
+            arrays.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+        """
+        if self.approximation is None or self.n_components == "auto":
+            raise ValueError(
+                "A kernel model of chunks needs landmarks: set approximation='nystrom' and "
+                "n_components to their number."
+            )
+        return fit_landmarks(self, chunks, self.n_components)
+
+    def _fixed_kernel(self, gamma):
+        """Return the kernel with that value of gamma, checked to be one for landmarks."""
+        self.gamma_ = gamma
+        self._kernel = Kernel(self.kernel, gamma, self.degree, self.coef0)
+        self._check_approximation()
+        return self._kernel
+
     def _linear_design(self, X, weight):
+        if self.approximation is not None:
+            return self._kernel_design(X, weight)
         solver = self._choose_solver(X)
         wide_and_sparse = issparse(X) and X.shape[0] < X.shape[1]
         if solver != "newton" or wide_and_sparse:
@@ -178,14 +233,22 @@ class ODMClassifier(ODMMixin, KernelClassifier):
 
     def _make_solver(self):
         solver = super()._make_solver()
-        if self.kernel == "linear" and isinstance(solver, Newton):
+        if self.approximation is None and self.kernel == "linear" and isinstance(solver, Newton):
             # Only at the exact optimum are w and the sum over support vectors the same.
             solver.exact_up_to = np.inf
         return solver
 
     def _kernel_design(self, X, weight):
         """Return the whole Gram matrix, or a design that stays within `cache_size`."""
+        if self.approximation is not None:
+            return self._landmark_design(X, weight)
         solver = self._choose_solver(X)
+        if self.solver == "auto" and X.shape[0] > _EXACT_UP_TO:
+            raise ValueError(
+                f"X has {X.shape[0]} samples: the exact kernel solver is meant for at most "
+                f"{_EXACT_UP_TO}. Set approximation='nystrom' for a model of few landmarks, use "
+                "LinearODMClassifier, or insist on the exact one with solver='newton_cg'."
+            )
         if solver == "newton" or not self._kernel.is_positive_semidefinite:
             return super()._kernel_design(X, weight)
         n_samples = X.shape[0]
@@ -199,7 +262,62 @@ class ODMClassifier(ODMMixin, KernelClassifier):
             return KernelDesign(self._kernel(X))
         return PanelDesign(self._kernel, X, dtype=X.dtype, max_bytes=self.cache_size * 1e6)
 
+    def _check_approximation(self):
+        if not self._kernel.is_positive_semidefinite:
+            name = self.kernel if isinstance(self.kernel, str) else "given"
+            raise ValueError(
+                "approximation='nystrom' needs a kernel that is known to be positive "
+                f"semi-definite, which the {name} kernel is not: use 'rbf', 'linear', 'poly' with "
+                "an integer degree and coef0 >= 0, or approximation=None."
+            )
+        if self.solver not in ("auto", "newton"):
+            raise ValueError(
+                f"solver={self.solver!r} does not work with approximation='nystrom': use "
+                "solver='auto' or 'newton'."
+            )
+
+    def _landmark_design(self, X, weight):
+        self._check_approximation()
+        PreparedKernel(self._kernel, X).check_finite()
+        max_bytes = self.cache_size * 1e6
+        if getattr(self, "_landmarks_are_known", False):
+            return known_landmarks(self._kernel, X, self.support_vectors_, max_bytes)
+        seed = check_random_state(self.random_state).randint(2**31 - 1)
+        self._landmarks = LandmarkTraining(
+            self._kernel, X, weight, self.n_components, max_bytes=max_bytes, seed=seed
+        )
+        return self._landmarks.design(1)
+
+    def _before_solving(self, training):
+        if self.approximation is None:
+            return training
+        rough = Newton(tol=_ROUGH_TOL, max_iter=self.max_iter, exact_up_to=0)
+        fine = Newton(tol=self.tol, max_iter=self.max_iter)
+        training, self._starts = self._landmarks.solve(training, rough, fine)
+        return training
+
+    def _start(self, problem, k):
+        if self.approximation is None:
+            return super()._start(problem, k)
+        return self._starts[k]
+
+    def _store(self, training, solutions):
+        if self.approximation is None:
+            super()._store(training, solutions)
+            return
+        rows = self._landmarks.landmarks.rows
+        order = np.argsort(rows)
+        coef = np.array([training.design.landmark_coefficients(s.coef) for s in solutions])
+        X, dtype = training.X, training.X.dtype
+        self.support_ = training.rows[rows[order]]
+        self.support_vectors_ = X[rows[order]]
+        self.dual_coef_ = coef[:, order].astype(dtype, copy=False)
+        self.intercept_ = np.array([s.intercept for s in solutions], dtype=dtype)
+        del self._landmarks, self._starts, self._projector
+
     def _choose_solver(self, X):
+        if self.approximation is not None:
+            return "newton"
         if self.solver != "auto":
             return self.solver
         small = min(X.shape) if self.kernel == "linear" else X.shape[0]

@@ -10,7 +10,7 @@ from sklearn.utils.validation import validate_data
 
 from optimargin._base import BaseMarginClassifier
 from optimargin.leave_one_out import error_bound, leave_folds_out, leave_one_out
-from optimargin.problems import ODMLoss
+from optimargin.problems import LandmarkDesign, ODMLoss
 from optimargin.solvers import SOLVERS
 
 _SHARP = 1e-13  # a relative gap at which the active set is that of the solution
@@ -157,12 +157,16 @@ class ODMMixin(BaseMarginClassifier):
         # solver is the one that works on a factor, whatever the model was fitted with.
         twin = copy(self)
         twin.solver = "newton"
+        twin._landmarks_are_known = True
         return twin._training_problems(X, y, sample_weight)
 
     def _solution(self, training, k):
         """Return the solution of problem `k`, sharpened to the end of its active set."""
         problem, design = training.problems[k], training.design
-        if hasattr(design, "coefficients"):
+        if isinstance(design, LandmarkDesign):
+            coef = design.from_landmark_coefficients(self.dual_coef_[k].astype(np.float64))
+            start = coef, float(self.intercept_[k])
+        elif hasattr(design, "coefficients"):
             start = design.coefficients(
                 self.coef_[k].astype(np.float64), float(self.intercept_[k]), problem
             )

@@ -1,6 +1,7 @@
 """How it is minimised: one file a solver, and the one place where a name becomes a class."""
 
 from optimargin.solvers.base import Solution, Solver
+from optimargin.solvers.chunked_newton import ChunkedNewton
 from optimargin.solvers.dcd import DualCD
 from optimargin.solvers.interior_point import InteriorPoint
 from optimargin.solvers.ldm_dcd import LDMDualCD
@@ -28,6 +29,7 @@ __all__ = [
     "LDM_SOLVERS",
     "SOLVERS",
     "SVRG",
+    "ChunkedNewton",
     "DualCD",
     "InteriorPoint",
     "LDMDualCD",

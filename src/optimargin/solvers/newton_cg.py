@@ -39,7 +39,7 @@ class NewtonCG(Solver):
     """Semismooth Newton by conjugate gradients, in feature space or in sample space."""
 
     def solve(self, problem, coef=None, intercept=0.0):
-        space = _SPACES[problem.design.space](problem, self)
+        space = self._make_space(problem)
         if coef is None:
             coef, intercept = space.start()
         point = problem.point(coef, intercept)
@@ -58,6 +58,9 @@ class NewtonCG(Solver):
             if point.relative_gap <= self.tol:
                 break
         return Solution.from_point(point, n_iter)
+
+    def _make_space(self, problem):
+        return _SPACES[problem.design.space](problem, self)
 
 
 class _FeatureSpace:
@@ -86,10 +89,15 @@ class _FeatureSpace:
             return out + v, moment
 
         diagonal = design.diagonal(rows, weight)
-        enough = np.sqrt(_GAP_SHARE * self.tol * point.value)
+        enough = small_residual(self.tol, point)
         step, moment = _model_cg(product, -point.residual, diagonal, self.accuracy, enough)
         intercept_step = -moment / total if has_intercept else 0.0
         return step, intercept_step
+
+
+def small_residual(tol, point):
+    """Return the norm of a residual that leaves a part of the allowed gap only."""
+    return np.sqrt(_GAP_SHARE * tol * point.value)
 
 
 def _model_cg(product, right, diagonal, accuracy, enough):

@@ -1,0 +1,66 @@
+"""Dask arrays and dataframes as aligned blocks of rows."""
+
+import dask.array as da
+import numpy as np
+
+
+def is_frame(collection):
+    """Whether a collection is a Dask dataframe or series."""
+    return hasattr(collection, "to_dask_array") and hasattr(collection, "npartitions")
+
+
+def as_array(collection, name, n_dimensions):
+    """Return a collection as a Dask array with all columns in one chunk."""
+    if is_frame(collection):
+        collection = collection.to_dask_array()
+    if not isinstance(collection, da.Array):
+        raise TypeError(
+            f"{name} must be a Dask array or dataframe; got {type(collection).__name__}. For data "
+            "in memory use LinearODMClassifier or ODMClassifier."
+        )
+    if collection.ndim != n_dimensions:
+        raise ValueError(
+            f"{name} must have {n_dimensions} dimension{'s' * (n_dimensions > 1)}; it has "
+            f"{collection.ndim}."
+        )
+    if n_dimensions == 2 and collection.numblocks[1] > 1:
+        collection = collection.rechunk({1: -1})
+    return collection
+
+
+def aligned_blocks(X, y, sample_weight):
+    """Return a list of delayed (X, y, sample_weight), one a block of rows of `X`."""
+    X = as_array(X, "X", 2)
+    columns = [X.to_delayed().ravel().tolist()]
+    for name, vector in (("y", y), ("sample_weight", sample_weight)):
+        if vector is None:
+            columns.append([None] * X.numblocks[0])
+            continue
+        vector = as_array(vector, name, 1)
+        columns.append(_align(X, vector, name).to_delayed().ravel().tolist())
+    return list(zip(*columns, strict=True))
+
+
+def _align(X, vector, name):
+    """Return `vector` in the same blocks of rows as `X`."""
+    rows, given = X.chunks[0], vector.chunks[0]
+    if rows == given:
+        return vector
+    if not np.isnan(rows + given).any():
+        if sum(rows) != sum(given):
+            raise ValueError(f"X has {sum(rows)} rows and {name} has {sum(given)}.")
+        return vector.rechunk({0: rows})
+    if len(rows) != len(given):
+        raise ValueError(
+            f"X has {len(rows)} blocks of rows and {name} has {len(given)}, of unknown sizes: "
+            "call compute_chunk_sizes() on both, or cut them alike."
+        )
+    return vector  # unknown sizes: each block is checked where it is
+
+
+def feature_names(X):
+    """Return the names of the columns of a dataframe, if they are all strings."""
+    if not is_frame(X):
+        return None
+    names = np.asarray(X.columns, dtype=object)
+    return names if all(isinstance(name, str) for name in names) else None
