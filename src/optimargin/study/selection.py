@@ -1,0 +1,120 @@
+"""Choosing parameters by k-fold accuracy over Gram matrices."""
+
+import numpy as np
+from sklearn.model_selection import cross_val_score
+from sklearn.svm import SVC
+
+from optimargin import ldm_path
+from optimargin.kernels import Kernel
+
+# A wide grid reaches values of C at which LIBSVM does not end on data that are not separable.
+SVC_MAX_ITER = 200_000
+PATH_TOL = 1e-4
+
+
+def gram(problem, width, X, Y):
+    """Return the kernel matrix of two sets of samples, dense and float64."""
+    if width is None:
+        return np.asarray(X @ Y.T, dtype=np.float64)
+    return Kernel("rbf", problem.gamma(width))(X, Y)
+
+
+def choose(problem, solve, points):
+    """Return the point and the width of the best mean accuracy over the folds.
+
+    Parameters
+    ----------
+    problem : Problem
+    solve : callable
+        Takes the Gram matrix of training rows, their labels, and the kernel of test and
+        training rows; returns decision values of shape (n_points, n_test).
+    points : list of dict
+        Smoothest first: of equally good ones the first is taken, and of widths the largest.
+
+    Returns
+    -------
+    params : dict
+        The point, with its ``width`` for the RBF kernel.
+    """
+    best_score, best = -1.0, {}
+    for width in problem.widths:
+        K = gram(problem, width, problem.X, problem.X)
+        scores = np.zeros(len(points))
+        for train, test in problem.folds:
+            decision = solve(K[np.ix_(train, train)], problem.y[train], K[np.ix_(test, train)])
+            scores += (np.where(decision > 0, 1, -1) == problem.y[test]).mean(axis=1)
+        k = int(scores.argmax())
+        if scores[k] > best_score + 1e-12:
+            best_score = scores[k]
+            best = dict(points[k]) if width is None else {**points[k], "width": width}
+    return best
+
+
+def ldm_solver(Cs, lambda1s, lambda2s, *, per_sample):
+    """Return ``(solve, points)`` for `choose`: large margin distribution machines, no intercept.
+
+    Parameters
+    ----------
+    Cs, lambda1s, lambda2s : sequence of float
+    per_sample : bool
+        Whether C is the price of one sample's loss, or of the mean loss.
+    """
+
+    def solve(K, y, K_test):
+        scale = y.size if per_sample else 1
+        path = ldm_path(
+            K,
+            y,
+            Cs=[scale * C for C in Cs],
+            lambda1s=lambda1s,
+            lambda2s=lambda2s,
+            kernel="precomputed",
+            fit_intercept=False,
+            tol=PATH_TOL,
+        )
+        return path.coef[:, 0] @ K_test.T
+
+    points = [
+        {"C": C, "lambda1": lambda1, "lambda2": lambda2}
+        for lambda1 in lambda1s
+        for lambda2 in lambda2s
+        for C in Cs
+    ]
+    return solve, points
+
+
+def svc_solver(Cs):
+    """Return ``(solve, points)`` for `choose`: scikit-learn's SVM, with an intercept."""
+
+    def solve(K, y, K_test):
+        models = (SVC(C=C, kernel="precomputed", max_iter=SVC_MAX_ITER).fit(K, y) for C in Cs)
+        return np.array([model.decision_function(K_test) for model in models])
+
+    return solve, [{"C": C} for C in Cs]
+
+
+def choose_by_refits(problem, build, points):
+    """Return the point of the best mean accuracy, by fitting each to every fold.
+
+    Parameters
+    ----------
+    problem : Problem
+    build : callable
+        Takes the problem and a point, returns an estimator.
+    points : list of dict
+        Smoothest first.
+    """
+    scores = [
+        cross_val_score(build(problem, point), problem.X, problem.y, cv=problem.folds).mean()
+        for point in points
+    ]
+    return points[int(np.argmax(scores))]
+
+
+def with_widths(problem, points):
+    """Return the points with every width of the kernel, largest first."""
+    return [
+        point if width is None else {**point, "width": width}
+        for width in problem.widths
+        for point in points
+    ]
