@@ -331,7 +331,9 @@ def find_methods(keys=None):
         if key not in METHODS:
             similar = get_close_matches(str(key), METHODS, n=2, cutoff=0.4)
             hint = f"did you mean {' or '.join(similar)}?" if similar else ""
-            raise ValueError(f"There is no method {key!r}: use {', '.join(METHODS)}. {hint}".strip())
+            raise ValueError(
+                f"There is no method {key!r}: use {', '.join(METHODS)}. {hint}".strip()
+            )
     return {key: METHODS[key] for key in METHODS if key in keys}
 
 

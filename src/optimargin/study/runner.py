@@ -7,7 +7,6 @@ know of each other only through the store, so that two runs on one store share t
 import multiprocessing
 import os
 import platform
-import sys
 import time
 import warnings
 from collections import defaultdict
@@ -74,7 +73,13 @@ def run_unit(unit, scaling="all"):
         seconds = time.process_time() - start
         text = f"{type(error).__name__}: {error}"
         return Result(
-            accuracy=None, params={}, seconds=seconds, fit_seconds=None, gap=None, error=text, **common
+            accuracy=None,
+            params={},
+            seconds=seconds,
+            fit_seconds=None,
+            gap=None,
+            error=text,
+            **common,
         )
     seconds = time.process_time() - start
     details = {}
@@ -229,13 +234,17 @@ def progress(store, units, n_jobs=1):
     return Progress(done, len(units), failed, seconds_left)
 
 
-def print_progress(progress):
-    """Write one line about a run to standard error, over the last one on a terminal."""
-    left = "" if progress.seconds_left is None else f", about {_duration(progress.seconds_left)} left"
+def describe(progress, *, bar=False):
+    """Return one line about a run, with a bar of its share if wanted."""
+    left = (
+        "" if progress.seconds_left is None else f", about {_duration(progress.seconds_left)} left"
+    )
     failed = f", {progress.failed} failed" if progress.failed else ""
     line = f"{progress.done} of {progress.total} units{failed}{left}"
-    if sys.stderr.isatty():
-        print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
+    if not bar:
+        return line
+    full = round(30 * progress.done / max(progress.total, 1))
+    return "━" * full + "·" * (30 - full) + " " + line
 
 
 def _duration(seconds):
