@@ -90,6 +90,7 @@ def downloaded_files(dataset):
         raise DatasetUnavailableError(unavailable(dataset, "no program can fetch it"))
     import pooch  # only here: loading from a mirror needs no such thing
 
+    pooch.get_logger().setLevel("WARNING")  # it would print checksums for developers
     folder = cache_folder() / dataset.name
     paths = []
     for url in dataset.urls:

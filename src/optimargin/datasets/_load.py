@@ -95,8 +95,7 @@ def load_paper_dataset(name, *, return_X_y=False):
 def _from_mirror(info, path):
     try:
         if ".svm" in path.name:
-            opened = lzma.open(path) if path.suffix == ".xz" else path.open("rb")
-            with opened as file:
+            with lzma.open(path) if path.suffix == ".xz" else path.open("rb") as file:
                 X, y = load_svmlight_file(file, n_features=info.expected_shape[1])
             return _dense_if_narrow(X), y.astype(int), None
         frame = _readers.read_table(path)
@@ -118,7 +117,7 @@ def _from_originals(info, paths):
         read = {"arff": _readers.read_arff, "delimited": _readers.read_delimited}[info.reader]
         frame = read(paths, info.name)
         return _numbers(RECIPES.get(info.name, lambda frame: frame)(frame))
-    except (OSError, ValueError, KeyError, IndexError) as error:
+    except (OSError, ValueError, KeyError, IndexError, StopIteration) as error:
         raise CorruptDatasetError(
             f"{', '.join(map(str, paths))}: not the files that the recipe of {info.name!r} "
             f"expects ({error}). Remove them to download them again."
@@ -158,7 +157,7 @@ def _numbers(frame):
 
 
 def _codes(column):
-    """Number the values of a category in natural order: 5-9 comes before 10-14."""
+    """Return the values of a category numbered in natural order: 5-9 comes before 10-14."""
     values = sorted(column.unique(), key=_natural)
     return column.map({value: k for k, value in enumerate(values)}).to_numpy(np.float64)
 

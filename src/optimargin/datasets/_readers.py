@@ -13,12 +13,22 @@ import scipy.sparse as sp
 from scipy.io import arff
 from sklearn.datasets import load_svmlight_files
 
-# Names and order of the columns of files without a header row, the class last. Columns that
-# are not listed are left out.
-_ECHOCARDIOGRAM = (
-    "survival still_alive age_at_heart_attack pericardial_effusion fractional_shortening epss "
-    "lvdd wall_motion_score wall_motion_index mult name group class"
-).split()
+# The file has no header row.
+_ECHOCARDIOGRAM = [
+    "survival",
+    "still_alive",
+    "age_at_heart_attack",
+    "pericardial_effusion",
+    "fractional_shortening",
+    "epss",
+    "lvdd",
+    "wall_motion_score",
+    "wall_motion_index",
+    "mult",
+    "name",
+    "group",
+    "class",
+]
 
 
 def read_table(path):
@@ -30,7 +40,7 @@ def read_arff(paths, name):
     """Read one ARFF file; a question mark is a missing value."""
     data, meta = arff.loadarff(io.StringIO(paths[0].read_text(encoding="utf-8", errors="replace")))
     frame = pd.DataFrame({column: data[column] for column in meta.names()})
-    for column in frame.columns[frame.dtypes == object]:
+    for column in frame.select_dtypes(include="object").columns:
         text = frame[column].str.decode("utf-8").str.strip("'\" ")
         frame[column] = text.mask(text == "?")
     return frame.rename(columns={frame.columns[-1]: "class"})

@@ -16,10 +16,21 @@ from optimargin.study.protocol import Unit
 from optimargin.study.store import Result, StoreError
 
 FORMAT = 1
-_COLUMNS = (
-    "table,dataset,repeat,method,accuracy,params,seconds,fit_seconds,gap,seed,details,error,"
-    "environment"
-).split(",")
+_COLUMNS = [
+    "table",
+    "dataset",
+    "repeat",
+    "method",
+    "accuracy",
+    "params",
+    "seconds",
+    "fit_seconds",
+    "gap",
+    "seed",
+    "details",
+    "error",
+    "environment",
+]
 
 
 def export_results(results, path):

@@ -113,7 +113,7 @@ class Comparison:
         return wins, len(verdicts) - wins - losses, losses
 
     def agreement(self, method):
-        """Return how many cells lie within one and two of the paper's deviations, and of how many."""
+        """Count the cells within one, and two, of the paper's deviations, and all that it has."""
         deviations = [
             abs(self.cells[d, method].deviations)
             for d in self.datasets
