@@ -15,14 +15,22 @@ test test-slow coverage: export OPENBLAS_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-slow bench docs lint coverage clean
+.PHONY: help demo study test test-slow bench docs lint coverage clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: build/.plot  ## ODM beside an SVM on breast cancer data: a table and a picture
+demo: build/.study  ## the quick study: ODM beside SVMs on breast cancer data, a table and a report
 	@$(compile)
-	@python examples/demo.py
+	@mkdir -p build/demo
+	@python -m optimargin.cli.study run --quick --store build/demo/study.sqlite
+	@python -m optimargin.cli.study report --store build/demo/study.sqlite --out build/demo/report
+
+study: build/.study  ## the paper's study: Tables 2 to 4; stop it any time, it goes on from there
+	@$(compile)
+	@mkdir -p build/study
+	@python -m optimargin.cli.study run --table 2 --table 3 --table 4 --store build/study/study.sqlite --jobs 2
+	@python -m optimargin.cli.study report --store build/study/study.sqlite --out build/study/report
 
 test: build/.test  ## tests and coverage
 	@$(compile)

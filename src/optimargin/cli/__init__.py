@@ -5,6 +5,7 @@ import sys
 import typer
 
 from optimargin import __version__
+from optimargin.cli import data, study
 from optimargin.cli._options import spell_out_weights
 from optimargin.cli._report import fail
 from optimargin.cli.inspect import inspect
@@ -51,6 +52,8 @@ app = typer.Typer(
 )
 for command in (train, predict, select, scale, inspect):
     app.command()(command)
+app.add_typer(study.app, name="study")
+app.add_typer(data.app, name="data")
 
 
 def _show_version(wanted: bool) -> None:

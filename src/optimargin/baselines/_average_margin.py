@@ -1,0 +1,46 @@
+"""Maximal average margin.
+
+    max over |w| <= 1   mean_i y_i w'phi_i      =>   w is parallel to sum_i y_i phi_i
+
+Reference: K. Pelckmans, J. Suykens and B. De Moor, A risk minimization principle for a class of
+Parzen estimators, NIPS 2007.
+"""
+
+import numpy as np
+
+from optimargin.baselines._base import KernelBaseline
+
+
+class MaximalAverageMargin(KernelBaseline):
+    """The classifier of largest average margin (MAMC), in closed form.
+
+    It is a Parzen estimator: all samples count alike. With classes of different sizes it tends
+    to the larger one, and in the extreme predicts nothing else; there is no intercept.
+
+    Parameters
+    ----------
+    kernel : {"linear", "rbf"}, default="rbf"
+    gamma : {"scale", "auto", "mean_distance"} or float, default="scale"
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (2,)
+    dual_coef_ : ndarray of shape (n_samples,)
+    intercept_ : float
+        Zero.
+
+    Examples
+    --------
+    >>> from optimargin.baselines import MaximalAverageMargin
+    >>> model = MaximalAverageMargin(kernel="linear").fit([[-2.0], [-1.0], [3.0]], [0, 0, 1])
+    >>> model.predict([[-1.0], [1.0]])
+    array([0, 1])
+    """
+
+    def __init__(self, kernel="rbf", *, gamma="scale"):
+        self.kernel = kernel
+        self.gamma = gamma
+
+    def _fit_gram(self, K, y):
+        norm = np.sqrt(max(y @ K @ y, 0.0))
+        return (y / norm if norm > 0 else y / y.size), 0.0

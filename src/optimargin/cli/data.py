@@ -1,0 +1,55 @@
+"""The command ``optimargin data``: the paper's data sets."""
+
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(help="The data sets of the paper.", no_args_is_help=True)
+
+
+@app.command("list")
+def list_sets(
+    scale: Annotated[
+        str | None, typer.Option("--scale", help="regular or large; default: both.")
+    ] = None,
+):
+    """List the sets with the paper's numbers of instances and features."""
+    from optimargin.datasets import find_set, list_paper_datasets
+
+    try:
+        names = list_paper_datasets(scale)
+    except ValueError as error:
+        typer.secho(f"Error: {error}", fg="red", err=True)
+        raise typer.Exit(1) from None
+    for name in names:
+        entry = find_set(name)
+        note = f"  {entry.differs}" if entry.differs else ""
+        typer.echo(f"{name:<16}{entry.scale:<9}{entry.instances:>10,}{entry.features:>12,}{note}")
+
+
+@app.command()
+def fetch(names: Annotated[list[str], typer.Argument(help="Names of sets, or 'all'.")]):
+    """Make sets available: from the mirror, the cache, or their publishers."""
+    from optimargin.datasets import (
+        CorruptDatasetError,
+        DatasetUnavailableError,
+        list_paper_datasets,
+        load_paper_dataset,
+    )
+
+    failed = False
+    for name in list_paper_datasets() if names == ["all"] else names:
+        try:
+            dataset = load_paper_dataset(name)
+        except (DatasetUnavailableError, CorruptDatasetError, ValueError) as error:
+            typer.secho(f"Error: {error}", fg="red", err=True)
+            failed = True
+        else:
+            rows, columns = dataset.data.shape
+            typer.echo(f"{dataset.name}: {rows} x {columns} from {dataset.source}")
+    if failed:
+        raise typer.Exit(1)
+
+
+if __name__ == "__main__":
+    app()

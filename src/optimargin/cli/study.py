@@ -1,0 +1,262 @@
+"""The command ``optimargin study``: run, status, report, export, import."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(
+    help="The paper's experiments: run them, see how far they are, read the report.",
+    no_args_is_help=True,
+)
+
+DEFAULT_STORE = Path("study.sqlite")
+QUICK_DATASETS = ("wdbc",)
+QUICK_METHODS = ("svm", "lda", "odml", "odm_default", "svm_wide")
+QUICK_REPEATS = 3
+# The second reading of ODM^L costs as much as all else together: it runs when asked for.
+ON_REQUEST = ("odml_sum",)
+
+StoreOption = Annotated[Path, typer.Option("--store", help="The SQLite file of the results.")]
+TablesOption = Annotated[
+    list[int] | None, typer.Option("--table", help="2, 3 or 4; repeat for several. Default: 2, 3.")
+]
+DatasetsOption = Annotated[
+    list[str] | None, typer.Option("--datasets", help="Names of sets, separated by commas.")
+]
+MethodsOption = Annotated[
+    list[str] | None, typer.Option("--methods", help="Keys of methods, separated by commas.")
+]
+RepeatsOption = Annotated[
+    int | None, typer.Option("--repeats", min=1, help="Default: as in the paper.")
+]
+
+
+def _listed(values):
+    """Return a list from options that may hold several names each, or None."""
+    names = [name.strip() for value in values or [] for name in value.split(",")]
+    return [name for name in names if name] or None
+
+
+def _planned(tables, datasets, methods, repeats, quick=False):
+    """Return the units that the options describe."""
+    from optimargin.datasets import find_set
+    from optimargin.study.methods import METHODS, find_methods
+    from optimargin.study.protocol import TABLES, plan
+
+    numbers = tables or ([2] if quick else [2, 3])
+    for number in numbers:
+        if number not in TABLES:
+            raise ValueError(f"There is no table {number} of accuracies: use 2, 3 or 4.")
+    names = _listed(datasets)
+    keys = _listed(methods)
+    if quick:
+        names, keys = names or list(QUICK_DATASETS), keys or list(QUICK_METHODS)
+        repeats = repeats or QUICK_REPEATS
+    chosen = find_methods(keys or [key for key in METHODS if key not in ON_REQUEST])
+    resolved = None if names is None else [find_set(name).name for name in names]
+    units = plan(numbers, chosen, resolved, repeats)
+    if not units:
+        raise ValueError("No unit fits: the sets or methods do not belong to these tables.")
+    return units
+
+
+def _explain(function, *arguments, **options):
+    """Call a function; turn errors that a user can mend into one line and exit code 1."""
+    from optimargin.datasets import CorruptDatasetError, DatasetUnavailableError
+    from optimargin.study.store import StoreError
+
+    known = (StoreError, DatasetUnavailableError, CorruptDatasetError, ValueError, OSError)
+    try:
+        return function(*arguments, **options)
+    except known as error:
+        typer.secho(f"Error: {error}", fg="red", err=True)
+        raise typer.Exit(1) from None
+
+
+def _keep_available(units):
+    """Leave out sets that are not at hand, and say so; at least one must be."""
+    from optimargin.datasets import DatasetUnavailableError, load_paper_dataset
+
+    missing = {}
+    for name in dict.fromkeys(unit.dataset for unit in units):
+        try:
+            load_paper_dataset(name)
+        except DatasetUnavailableError as error:
+            missing[name] = error
+            typer.secho(f"Skipped: {error}", fg="yellow", err=True)
+    kept = [unit for unit in units if unit.dataset not in missing]
+    if not kept:
+        raise next(iter(missing.values()))
+    return kept
+
+
+def _report_progress():
+    """Return a callback that shows a progress bar on a terminal, else a line now and then."""
+    from optimargin.study.runner import describe
+
+    last = [0.0]
+
+    def plain(progress):
+        import time
+
+        if time.monotonic() - last[0] >= 60 or progress.done == progress.total:
+            last[0] = time.monotonic()
+            print(describe(progress), file=sys.stderr, flush=True)
+
+    if not sys.stderr.isatty():
+        return plain, lambda: None
+    from rich.console import Console
+    from rich.live import Live
+
+    live = Live(console=Console(stderr=True), refresh_per_second=4)
+    live.start()
+    return (lambda progress: live.update(describe(progress, bar=True))), live.stop
+
+
+@app.command()
+def run(
+    table: TablesOption = None,
+    datasets: DatasetsOption = None,
+    methods: MethodsOption = None,
+    repeats: RepeatsOption = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A small study on data that need no download.")
+    ] = False,
+    store: StoreOption = DEFAULT_STORE,
+    jobs: Annotated[int, typer.Option("--jobs", min=1, help="Processes.")] = 1,
+    nice: Annotated[
+        int, typer.Option("--nice", min=0, max=19, help="How far to step back for others.")
+    ] = 10,
+    scaling: Annotated[
+        str, typer.Option("--scaling", help="Ranges of features over 'all' samples or 'train'.")
+    ] = "all",
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", help="Try failed units again.")
+    ] = False,
+):
+    """Compute what the store does not have yet. Stop it any time: run again to go on."""
+
+    def go():
+        from optimargin.study.protocol import SCALINGS
+        from optimargin.study.runner import run as run_units
+        from optimargin.study.store import Store
+
+        if scaling not in SCALINGS:
+            raise ValueError(f"--scaling {scaling} is unknown: use 'all' or 'train'.")
+        units = _keep_available(_planned(table, datasets, methods, repeats, quick))
+        results = Store(store)
+        if retry_failed:
+            results.forget_failures()
+        missing = len(set(units) - results.done())
+        results.close()
+        typer.echo(f"{len(units)} units planned, {missing} to compute, store {store}", err=True)
+        show, stop = _report_progress()
+        try:
+            computed = run_units(
+                store, units, n_jobs=jobs, scaling=scaling, niceness=nice, report=show
+            )
+        finally:
+            stop()
+        typer.echo(f"{computed} units computed", err=True)
+        if quick:
+            _print_tables(store)
+
+    try:
+        _explain(go)
+    except KeyboardInterrupt:
+        typer.secho("Stopped; run again to go on.", err=True)
+        raise typer.Exit(130) from None
+
+
+def _print_tables(store):
+    from optimargin.study.statistics import make_comparison
+    from optimargin.study.store import Store
+    from optimargin.study.tables import accuracy_table
+
+    results = Store(store, create=False).results()
+    for number in sorted({r.unit.table for r in results}):
+        typer.echo("\n" + accuracy_table(make_comparison(results, number)).plain())
+
+
+@app.command()
+def status(
+    table: TablesOption = None,
+    datasets: DatasetsOption = None,
+    methods: MethodsOption = None,
+    repeats: RepeatsOption = None,
+    store: StoreOption = DEFAULT_STORE,
+):
+    """Say how far a study is, which units failed, and how long the rest will take."""
+
+    def go():
+        from optimargin.study.runner import describe, progress
+        from optimargin.study.store import Store
+
+        units = _planned(table, datasets, methods, repeats)
+        opened = Store(store, create=False)
+        typer.echo(describe(progress(opened, units)))
+        for r in opened.results():
+            if r.error:
+                typer.echo(f"failed: {r.unit}: {r.error}")
+
+    _explain(go)
+
+
+@app.command()
+def report(
+    out: Annotated[Path, typer.Option("--out", help="Folder of the report.")] = Path("report"),
+    store: StoreOption = DEFAULT_STORE,
+):
+    """Write the report: one HTML page that works offline, and the tables as text."""
+
+    def go():
+        from optimargin.study.report import write_report
+        from optimargin.study.store import Store
+
+        os.environ.setdefault("MPLBACKEND", "Agg")
+        typer.echo(write_report(Store(store, create=False).results(), out))
+
+    _explain(go)
+
+
+@app.command()
+def export(
+    file: Annotated[Path, typer.Argument(help="A CSV file; .csv.gz is compressed.")],
+    store: StoreOption = DEFAULT_STORE,
+):
+    """Write all results to a small text file."""
+
+    def go():
+        from optimargin.study.export import export_results
+        from optimargin.study.store import Store
+
+        results = Store(store, create=False).results()
+        export_results(results, file)
+        typer.echo(f"{len(results)} results in {file}")
+
+    _explain(go)
+
+
+@app.command("import")
+def import_(
+    file: Annotated[Path, typer.Argument(help="A file that export has written.")],
+    store: StoreOption = DEFAULT_STORE,
+):
+    """Add the results of an export to a store, to go on from there."""
+
+    def go():
+        from optimargin.study.export import read_export
+        from optimargin.study.store import Store
+
+        results = read_export(file)
+        added = Store(store).import_results(results)
+        typer.echo(f"{added} of {len(results)} results were new to {store}")
+
+    _explain(go)
+
+
+if __name__ == "__main__":
+    app()

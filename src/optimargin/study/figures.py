@@ -1,0 +1,213 @@
+"""Figures of the report: margins, times, critical differences, and what D does.
+
+Each function returns SVG text, so that the report needs no other file.
+"""
+
+import io
+import re
+import warnings
+
+import numpy as np
+
+from optimargin.margins import margin_distribution
+from optimargin.plotting._style import LINE_STYLES
+from optimargin.study.methods import METHODS
+from optimargin.study.protocol import Unit, make_problem
+
+MARGIN_METHODS = ("svm", "odml", "odm")
+TIME_METHODS = ("svm", "svm_sgd", "odml", "odm")
+DS = np.arange(6) / 10
+
+
+def to_svg(figure):
+    """Return a figure as SVG text that takes the width it is given."""
+    from matplotlib import pyplot as plt
+
+    buffer = io.StringIO()
+    figure.savefig(buffer, format="svg", metadata={"Date": None})
+    plt.close(figure)
+    text = buffer.getvalue()
+    text = text[text.index("<svg") :]
+    return re.sub(
+        r'(<svg[^>]*?) height="[^"]*"', r"\1", re.sub(r' width="[\d.]+pt"', "", text, count=1)
+    )
+
+
+def _axes(n_columns=1, n_rows=1, size=(4.0, 3.0)):
+    from matplotlib import pyplot as plt
+
+    figure, axes = plt.subplots(
+        n_rows,
+        n_columns,
+        figsize=(size[0] * n_columns, size[1] * n_rows),
+        layout="constrained",
+        squeeze=False,
+    )
+    return figure, axes.ravel()
+
+
+def fitted_models(results, table, dataset, methods):
+    """Return the problem of the first repeat that all methods have, and their fitted models.
+
+    Parameters
+    ----------
+    results : list of Result
+    table : int
+    dataset : str
+    methods : sequence of str
+
+    Returns
+    -------
+    problem : Problem or None
+        None if there is no such repeat.
+    models : dict of str to fitted estimator
+        Fitted again with the parameters that were chosen.
+    """
+    params = {
+        (r.unit.repeat, r.unit.method): r.params
+        for r in results
+        if r.unit.table == table and r.unit.dataset == dataset and r.error is None
+    }
+    repeats = sorted({repeat for repeat, _ in params})
+    for repeat in repeats:
+        if all((repeat, m) in params for m in methods):
+            problem = make_problem(Unit(table, dataset, repeat, methods[0]))
+            models = {
+                m: METHODS[m].build(problem, params[repeat, m]).fit(problem.X, problem.y)
+                for m in methods
+            }
+            return problem, models
+    return None, {}
+
+
+def margin_claims(results, datasets, table=3, methods=MARGIN_METHODS):
+    """Return what the paper claims about margins, checked on training halves.
+
+    Returns
+    -------
+    claims : list of dict
+        One a set and method: whether its curve lies to the right of the SVM's (its share of
+        the quantiles that are larger), and the smallest margins; geometric margins.
+    curves : dict of str to dict of str to MarginDistribution
+    """
+    claims, curves = [], {}
+    for dataset in datasets:
+        problem, models = fitted_models(results, table, dataset, methods)
+        if problem is None:
+            continue
+        curves[dataset] = {
+            m: margin_distribution(model, problem.X, problem.y, kind="geometric")
+            for m, model in models.items()
+        }
+        svm = np.sort(curves[dataset]["svm"].margins)
+        for method in methods[1:]:
+            ours = np.sort(curves[dataset][method].margins)
+            claims.append(
+                {
+                    "dataset": dataset,
+                    "method": method,
+                    "right": float(np.mean(ours > svm)),
+                    "minimum": float(ours[0]),
+                    "svm_minimum": float(svm[0]),
+                }
+            )
+    return claims, curves
+
+
+def margins_figure(curves):
+    """Draw Figure 1: cumulative margins of the training halves."""
+    figure, axes = _axes(min(len(curves), 3), -(-len(curves) // 3))
+    for ax, (dataset, distributions) in zip(axes, curves.items(), strict=False):
+        for (method, distribution), style in zip(distributions.items(), LINE_STYLES, strict=False):
+            margins, shares = distribution.cumulative()
+            ax.step(margins, shares, where="post", label=METHODS[method].label, **style)
+        ax.axvline(0, color="0.7", linewidth=0.8)
+        ax.set(title=dataset, xlabel="geometric margin", ylabel="share with at most that margin")
+    for ax in axes[len(curves) :]:
+        ax.set_axis_off()
+    axes[0].legend(frameon=False)
+    return to_svg(figure)
+
+
+def times_figure(results):
+    """Draw Figure 2: CPU seconds of one fit on the large sets; None without results."""
+    seconds: dict = {}
+    for r in results:
+        if r.unit.table == 4 and r.unit.method in TIME_METHODS and r.fit_seconds is not None:
+            seconds.setdefault(r.unit.dataset, {}).setdefault(r.unit.method, []).append(
+                r.fit_seconds
+            )
+    if not seconds:
+        return None
+    figure, (ax,) = _axes(size=(8.0, 3.6))
+    for k, (method, style) in enumerate(zip(TIME_METHODS, LINE_STYLES, strict=False)):
+        heights = [np.mean(by_method.get(method, [np.nan])) for by_method in seconds.values()]
+        places = np.arange(len(seconds)) + (k - 1.5) * 0.2
+        label = {"svm": "SVM, LIBLINEAR"}.get(method, METHODS[method].label)
+        ax.bar(places, heights, width=0.18, color=style["color"], label=label)
+    ax.set_yscale("log")
+    ax.set_xticks(range(len(seconds)), list(seconds))
+    ax.set_ylabel("CPU seconds of a fit")
+    ax.legend(frameon=False, ncols=2)
+    return to_svg(figure)
+
+
+def critical_differences_figure(comparison):
+    """Draw mean ranks with Nemenyi's critical differences; None where there are too few sets."""
+    if comparison.friedman() is None or len(comparison.datasets) < 5:
+        return None
+    import pandas as pd
+    import scikit_posthocs
+
+    scores = pd.DataFrame(
+        [[comparison.cells[d, m].mean for m in comparison.methods] for d in comparison.datasets],
+        columns=[METHODS[m].label for m in comparison.methods],
+    )
+    ranks = pd.Series(
+        {METHODS[m].label: rank for m, rank in comparison.ranks().items()}, name="rank"
+    )
+    figure, (ax,) = _axes(size=(8.0, 2.6))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        p_values = scikit_posthocs.posthoc_nemenyi_friedman(scores)
+        scikit_posthocs.critical_difference_diagram(ranks, p_values, ax=ax)
+    return to_svg(figure)
+
+
+def band_effect(results, datasets, table=3):
+    """Return the share of support vectors and the accuracy of ODM against D, a list of dicts.
+
+    C1, C2 and the width stay those that were chosen.
+    """
+    rows = []
+    for dataset in datasets:
+        problem, models = fitted_models(results, table, dataset, ("odm",))
+        if problem is None:
+            continue
+        for D in DS:
+            model = models["odm"].set_params(D=float(D)).fit(problem.X, problem.y)
+            margins = margin_distribution(model, problem.X, problem.y).margins
+            outside = (margins < 1 - D - 1e-9) | (margins > 1 + D + 1e-9)
+            rows.append(
+                {
+                    "dataset": dataset,
+                    "D": float(D),
+                    "support": float(outside.mean()),
+                    "accuracy": float(model.score(problem.X_test, problem.y_test)),
+                }
+            )
+    return rows
+
+
+def band_figure(rows):
+    """Draw support vectors and accuracy against D."""
+    figure, axes = _axes(2)
+    names = list(dict.fromkeys(row["dataset"] for row in rows))
+    for name, style in zip(names, LINE_STYLES, strict=False):
+        own = [row for row in rows if row["dataset"] == name]
+        for ax, key in zip(axes, ("support", "accuracy"), strict=True):
+            ax.plot([row["D"] for row in own], [row[key] for row in own], label=name, **style)
+    axes[0].set(xlabel="D", ylabel="share of support vectors", ylim=(0, 1.02))
+    axes[1].set(xlabel="D", ylabel="held-out accuracy")
+    axes[0].legend(frameon=False)
+    return to_svg(figure)

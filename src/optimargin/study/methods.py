@@ -1,0 +1,362 @@
+"""The methods of the study: how each chooses its parameters, and the model it ends with."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import partial
+
+import numpy as np
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.linear_model import SGDClassifier
+from sklearn.svm import SVC, LinearSVC
+
+from optimargin import (
+    LDMClassifier,
+    LinearLDMClassifier,
+    LinearODMClassifier,
+    LinearODMClassifierCV,
+    ODMClassifier,
+    ODMClassifierCV,
+)
+from optimargin.baselines import (
+    KernelFisherDiscriminant,
+    MarginDistributionGame,
+    MarginDistributionOptimizer,
+    MaximalAverageMargin,
+)
+from optimargin.study.selection import (
+    SVC_MAX_ITER,
+    choose,
+    choose_by_refits,
+    ldm_solver,
+    svc_solver,
+    with_widths,
+)
+
+PAPER_CS = (10.0, 50.0, 100.0)
+WIDE_CS = tuple(2.0**k for k in range(-5, 16, 2))
+PAPER_LAMBDAS = tuple(2.0**k for k in range(-8, -1))
+_LARGE = 1000  # training samples above which no Gram matrix is kept
+
+
+@dataclass(frozen=True)
+class Method:
+    """One column of a table.
+
+    Attributes
+    ----------
+    key, label : str
+    about : str
+        What it is, in one sentence.
+    tables : tuple of int
+        The tables it is defined for.
+    select : callable
+        Takes a `Problem`, returns the chosen parameters as a dict.
+    build : callable
+        Takes a `Problem` and parameters, returns an estimator to be fitted to its training half.
+    paper_column : str or None
+        Its column in the paper's tables.
+    """
+
+    key: str
+    label: str
+    about: str
+    tables: tuple[int, ...]
+    select: Callable
+    build: Callable
+    paper_column: str | None = None
+
+
+def is_large(problem):
+    """Return whether a problem is too large for a Gram matrix."""
+    return problem.y.size > _LARGE
+
+
+def _kernel(problem, params):
+    if problem.kernel == "linear":
+        return {"kernel": "linear"}
+    return {"kernel": "rbf", "gamma": problem.gamma(params["width"])}
+
+
+# ---------------------------------------------------------------------- SVM and ODM^L
+
+
+def _select_svm(problem):
+    if is_large(problem):
+        return choose_by_refits(problem, _build_svm, [{"C": C} for C in PAPER_CS])
+    params = choose(problem, *ldm_solver(PAPER_CS, (0.0,), (0.0,), per_sample=True))
+    return {key: value for key, value in params.items() if not key.startswith("lambda")}
+
+
+def _build_svm(problem, params):
+    if is_large(problem):
+        return LinearSVC(C=params["C"], loss="hinge", fit_intercept=False, random_state=0)
+    C = problem.y.size * params["C"]
+    return LDMClassifier(C, 0.0, 0.0, fit_intercept=False, **_kernel(problem, params))
+
+
+def _select_wide_svm(problem):
+    if is_large(problem):
+        return choose_by_refits(problem, _build_wide_svm, [{"C": C} for C in WIDE_CS])
+    return choose(problem, *svc_solver(WIDE_CS))
+
+
+def _build_wide_svm(problem, params):
+    if is_large(problem):
+        return LinearSVC(C=params["C"], loss="hinge", random_state=0)
+    return SVC(C=params["C"], max_iter=SVC_MAX_ITER, **_kernel(problem, params))
+
+
+def _build_sgd_svm(problem, params):
+    alpha = 1.0 / (params["C"] * problem.y.size)
+    return SGDClassifier(loss="hinge", alpha=alpha, fit_intercept=False, random_state=0)
+
+
+def _select_sgd_svm(problem):
+    return choose_by_refits(problem, _build_sgd_svm, [{"C": C} for C in PAPER_CS])
+
+
+def _select_odml(problem, *, per_sample):
+    if is_large(problem):
+        points = [
+            {"C": C, "lambda1": l1, "lambda2": l2}
+            for C in PAPER_CS
+            for l1 in PAPER_LAMBDAS[::3]
+            for l2 in PAPER_LAMBDAS[::3]
+        ]
+        return choose_by_refits(problem, partial(_build_odml, per_sample=per_sample), points)
+    solver = ldm_solver(PAPER_CS, PAPER_LAMBDAS, PAPER_LAMBDAS, per_sample=per_sample)
+    return choose(problem, *solver)
+
+
+def _build_odml(problem, params, *, per_sample):
+    C = params["C"] * (problem.y.size if per_sample else 1)
+    parameters = (C, params["lambda1"], params["lambda2"])
+    if is_large(problem):
+        return LinearLDMClassifier(*parameters, fit_intercept=False, random_state=0)
+    return LDMClassifier(*parameters, fit_intercept=False, **_kernel(problem, params))
+
+
+# ---------------------------------------------------------------------- ODM
+
+
+def _odm_cv(problem, **options):
+    if problem.kernel == "linear":
+        return LinearODMClassifierCV(**options)
+    return ODMClassifierCV(**options)
+
+
+def _chosen(problem, search):
+    params = {"C1": search.C1_, "C2": search.C2_, "D": search.D_}
+    if problem.kernel == "rbf":
+        params["width"] = float((2 * search.gamma_) ** -0.5 / problem.mean_distance)
+    return {key: float(f"{value:.10g}") for key, value in params.items()}
+
+
+def _select_odm(problem, *, fit_intercept):
+    search = _odm_cv(problem, C1s="paper", cv=problem.folds, fit_intercept=fit_intercept)
+    return _chosen(problem, search.fit(problem.X, problem.y))
+
+
+def _select_odm_default(problem):
+    return _chosen(problem, _odm_cv(problem).fit(problem.X, problem.y))
+
+
+def _build_odm(problem, params, *, fit_intercept):
+    parameters = (params["C1"], params["C2"], params["D"])
+    if problem.kernel == "linear":
+        return LinearODMClassifier(*parameters, fit_intercept=fit_intercept)
+    gamma = problem.gamma(params["width"])
+    return ODMClassifier(*parameters, gamma=gamma, fit_intercept=fit_intercept)
+
+
+# ---------------------------------------------------------------------- discriminants and cited
+
+
+def _build_lda(problem, params):
+    if problem.kernel == "linear":
+        return LinearDiscriminantAnalysis()
+    return KernelFisherDiscriminant(**_kernel(problem, params))
+
+
+def _select_by_width(problem, build, points=({},)):
+    points = with_widths(problem, list(points))
+    return points[0] if len(points) == 1 else choose_by_refits(problem, build, points)
+
+
+def _build_mamc(problem, params):
+    return MaximalAverageMargin(**_kernel(problem, params))
+
+
+def _build_mdo(problem, params):
+    return MarginDistributionOptimizer(alpha=params["alpha"], beta=params["beta"])
+
+
+def _build_kmomd(problem, params):
+    return MarginDistributionGame(reg=params["reg"], **_kernel(problem, params))
+
+
+_MDO_POINTS = [{"alpha": a, "beta": b} for a in (1.0, 10.0, 100.0) for b in (1.0, 10.0)]
+_KMOMD_POINTS = [{"reg": reg} for reg in (0.9, 0.5, 0.1, 0.01)]
+_REGULAR, _ALL = (2, 3), (2, 3, 4)
+
+METHODS = {
+    method.key: method
+    for method in (
+        Method(
+            "svm",
+            "SVM",
+            "The paper's SVM: C of 10, 50 or 100 a sample, no intercept.",
+            _ALL,
+            _select_svm,
+            _build_svm,
+            "SVM",
+        ),
+        Method(
+            "lda",
+            "LDA",
+            "Linear discriminant analysis; with the RBF kernel the kernel Fisher discriminant.",
+            _REGULAR,
+            partial(_select_by_width, build=_build_lda),
+            _build_lda,
+            "LDA",
+        ),
+        Method(
+            "odml",
+            "ODM^L",
+            "The large margin distribution machine with the paper's grid, C/m a sample as printed.",
+            _ALL,
+            partial(_select_odml, per_sample=False),
+            partial(_build_odml, per_sample=False),
+            "ODM^L",
+        ),
+        Method(
+            "odml_sum",
+            "ODM^L, C a sample",
+            "ODM^L with C the price of each sample's loss, as in the authors' first program.",
+            _REGULAR,
+            partial(_select_odml, per_sample=True),
+            partial(_build_odml, per_sample=True),
+        ),
+        Method(
+            "odm",
+            "ODM",
+            "ODM with the paper's grid, no intercept.",
+            _ALL,
+            partial(_select_odm, fit_intercept=False),
+            partial(_build_odm, fit_intercept=False),
+            "ODM",
+        ),
+        Method(
+            "svm_wide",
+            "SVM, wide grid",
+            "SVM with an intercept and C in 2^-5, 2^-3, ..., 2^15.",
+            _ALL,
+            _select_wide_svm,
+            _build_wide_svm,
+        ),
+        Method(
+            "odm_intercept",
+            "ODM, intercept",
+            "ODM with the paper's grid and an intercept.",
+            _REGULAR,
+            partial(_select_odm, fit_intercept=True),
+            partial(_build_odm, fit_intercept=True),
+        ),
+        Method(
+            "odm_default",
+            "ODM, no grid",
+            "ODM tuned by this library's default search, with an intercept.",
+            _ALL,
+            _select_odm_default,
+            partial(_build_odm, fit_intercept=True),
+        ),
+        Method(
+            "svm_sgd",
+            "SVM, SGD",
+            "The linear SVM by stochastic gradient descent, for the comparison of times.",
+            (4,),
+            _select_sgd_svm,
+            _build_sgd_svm,
+        ),
+        Method(
+            "mamc",
+            "MAMC",
+            "Maximal average margin (Pelckmans et al. 2007).",
+            _REGULAR,
+            partial(_select_by_width, build=_build_mamc),
+            _build_mamc,
+        ),
+        Method(
+            "mdo",
+            "MDO",
+            "Margin distribution optimisation (Garg and Roth 2003), linear only.",
+            (2,),
+            partial(_select_by_width, build=_build_mdo, points=_MDO_POINTS),
+            _build_mdo,
+        ),
+        Method(
+            "kmomd",
+            "KM-OMD",
+            "Margin distribution by a game (Aiolli et al. 2008).",
+            _REGULAR,
+            partial(_select_by_width, build=_build_kmomd, points=_KMOMD_POINTS),
+            _build_kmomd,
+        ),
+    )
+}
+
+
+def find_methods(keys=None):
+    """Return methods by key.
+
+    Parameters
+    ----------
+    keys : sequence of str, default=None
+        All when not given.
+
+    Returns
+    -------
+    methods : dict of str to Method
+
+    Raises
+    ------
+    ValueError
+        If there is no such method; the message names similar ones.
+    """
+    if keys is None:
+        return dict(METHODS)
+    for key in keys:
+        if key not in METHODS:
+            similar = get_close_matches(str(key), METHODS, n=2, cutoff=0.4)
+            hint = f"did you mean {' or '.join(similar)}?" if similar else ""
+            raise ValueError(
+                f"There is no method {key!r}: use {', '.join(METHODS)}. {hint}".strip()
+            )
+    return {key: METHODS[key] for key in METHODS if key in keys}
+
+
+def evaluate(method, problem):
+    """Choose parameters, fit and score on the held-out half.
+
+    Parameters
+    ----------
+    method : Method
+    problem : Problem
+
+    Returns
+    -------
+    params : dict
+    model : fitted estimator
+    accuracy : float
+    fit_seconds : float
+        CPU time of the fit alone.
+    """
+    params = method.select(problem)
+    model = method.build(problem, params)
+    start = time.process_time()
+    model.fit(problem.X, problem.y)
+    seconds = time.process_time() - start
+    accuracy = float(np.mean(model.predict(problem.X_test) == problem.y_test))
+    return params, model, accuracy, seconds

@@ -1,0 +1,170 @@
+"""One HTML file with all there is to know about a study, and its tables as text."""
+
+import json
+from importlib.resources import files
+from pathlib import Path
+
+from optimargin.study import figures, tables
+from optimargin.study.export import export_results, write_atomically
+from optimargin.study.methods import METHODS
+from optimargin.study.protocol import N_FOLDS, TABLES
+from optimargin.study.statistics import REFERENCE, make_comparison
+
+RIVALS = ("svm", "svm_wide")
+CLAIMANTS = ("odm", "odml", "odm_default")
+REPRESENTATIVE = ("wdbc", "sonar", "heart-statlog", "vote", "diabetes", "german")
+
+
+def verdicts(comparison):
+    """Return sentences: how the margin-distribution methods compare with the SVMs.
+
+    Parameters
+    ----------
+    comparison : Comparison
+
+    Returns
+    -------
+    sentences : list of str
+    """
+    sentences = []
+    averages = comparison.averages() if comparison.datasets else {}
+    for ours in CLAIMANTS:
+        for rival in RIVALS:
+            if ours not in averages or rival not in averages:
+                continue
+            wins, ties, losses = comparison.win_tie_loss(ours, rival)
+            gain = averages[ours] - averages[rival]
+            word = "higher" if gain > 0 else "lower"
+            sentences.append(
+                f"{METHODS[ours].label} against {METHODS[rival].label}: {wins} wins, {ties} ties, "
+                f"{losses} losses on {wins + ties + losses} sets; average accuracy "
+                f"{averages[ours]:.3f} against {averages[rival]:.3f}, {abs(gain):.3f} {word}."
+            )
+    return sentences
+
+
+def _summary(comparison):
+    """Return the one sentence that a hurried reader should see, or None."""
+    if not comparison.datasets or not {"odm", REFERENCE} <= set(comparison.methods):
+        return None
+    wins, _, losses = comparison.win_tie_loss("odm")
+    averages = comparison.averages()
+    n_sets = len(comparison.datasets)
+    gain = 100 * (averages["odm"] - averages[REFERENCE])
+    text = (
+        f"On {n_sets} {TABLES[comparison.number].title}, ODM is {abs(gain):.1f} points "
+        f"{'above' if gain > 0 else 'below'} the paper's SVM on average: significantly better on "
+        f"{wins}, worse on {losses}."
+    )
+    if "svm_wide" in averages:
+        wide = 100 * (averages["odm"] - averages["svm_wide"])
+        won, _, lost = comparison.win_tie_loss("odm", "svm_wide")
+        text += (
+            f" Against an SVM tuned over a wide grid, with an intercept, it is {abs(wide):.1f} "
+            f"points {'above' if wide > 0 else 'below'}: better on {won}, worse on {lost}."
+        )
+    return text
+
+
+def make_context(results):
+    """Return all that the page shows.
+
+    Parameters
+    ----------
+    results : list of Result
+
+    Returns
+    -------
+    context : dict
+    """
+    sections = []
+    for number in TABLES:
+        comparison = make_comparison(results, number)
+        if not comparison.datasets:
+            continue
+        sections.append(
+            {
+                "number": number,
+                "title": TABLES[number].title,
+                "summary": _summary(comparison),
+                "verdicts": verdicts(comparison),
+                "friedman": comparison.friedman(),
+                "planned": TABLES[number].repeats,
+                "repeats": sorted(set(comparison.repeats.values())),
+                "tables": [
+                    tables.accuracy_table(comparison),
+                    tables.agreement_table(comparison),
+                    tables.time_table(results, number),
+                ],
+                "ranks_figure": figures.critical_differences_figure(comparison),
+            }
+        )
+    claims, curves = _margins(results)
+    effect = figures.band_effect(results, list(curves)[:6], 3 if _has(results, 3) else 2)
+    return {
+        "sections": sections,
+        "margins_figure": figures.margins_figure(curves) if curves else None,
+        "claims": claims,
+        "times_figure": figures.times_figure(results),
+        "band_figure": figures.band_figure(effect) if effect else None,
+        "band": effect,
+        "data_table": tables.data_table(),
+        "methods": [m for m in METHODS.values() if any(r.unit.method == m.key for r in results)],
+        "failures": [r for r in results if r.error],
+        "environments": sorted({r.environment for r in results}),
+        "n_results": len(results),
+        "n_folds": N_FOLDS,
+    }
+
+
+def _has(results, table):
+    return any(r.unit.table == table for r in results)
+
+
+def _margins(results):
+    """Return claims and curves of up to six sets, RBF where there is any."""
+    table = 3 if _has(results, 3) else 2
+    known = {r.unit.dataset for r in results if r.unit.table == table}
+    names = [n for n in REPRESENTATIVE if n in known]
+    names += [n for n in sorted(known) if n not in names]
+    claims, curves = figures.margin_claims(results, names[:6], table)
+    for claim in claims:
+        claim["label"] = METHODS[claim["method"]].label
+    return claims, curves
+
+
+def write_report(results, folder):
+    """Write the report and its tables.
+
+    Parameters
+    ----------
+    results : list of Result
+    folder : path-like
+        Gets ``index.html``, which needs no other file, ``tables.md``, ``tables.tex`` and
+        ``results.csv``.
+
+    Returns
+    -------
+    page : Path
+    """
+    import jinja2
+
+    if not any(r.error is None for r in results):
+        raise ValueError("There are no results to report: run the study first.")
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    context = make_context(results)
+    source = (files(__package__) / "report.html.jinja").read_text(encoding="utf-8")
+    environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    page = environment.from_string(source).render(**context)
+    texts = {"index.html": page}
+    every = [t for section in context["sections"] for t in section["tables"]]
+    texts["tables.md"] = "\n".join(t.markdown() for t in every)
+    texts["tables.tex"] = "\n".join(t.latex() for t in every)
+    texts["claims.json"] = json.dumps(
+        {"margins": context["claims"], "band": context["band"]}, indent=1
+    )
+    for name, text in texts.items():
+        write_atomically(folder / name, text.encode())
+    export_results(results, folder / "results.csv")
+    return folder / "index.html"

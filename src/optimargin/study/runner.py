@@ -1,0 +1,255 @@
+"""Run the units of a study that are not in the store yet.
+
+Every worker is a loop over all units that claims one, computes it and files the result. Workers
+know of each other only through the store, so that two runs on one store share the work.
+"""
+
+import multiprocessing
+import os
+import platform
+import time
+import warnings
+from collections import defaultdict
+from dataclasses import dataclass
+
+import joblib
+import numpy as np
+import scipy
+import sklearn
+from sklearn.exceptions import ConvergenceWarning
+from threadpoolctl import threadpool_limits
+
+import optimargin
+from optimargin.datasets import DatasetUnavailableError
+from optimargin.study.methods import METHODS, evaluate
+from optimargin.study.protocol import make_problem
+from optimargin.study.store import Result, Store
+
+_POLL = 0.5  # seconds
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run is."""
+
+    done: int
+    total: int
+    failed: int
+    seconds_left: float | None
+
+
+def run_unit(unit, scaling="all"):
+    """Compute one unit.
+
+    Parameters
+    ----------
+    unit : Unit
+    scaling : {"all", "train"}, default="all"
+        See `make_problem`.
+
+    Returns
+    -------
+    result : Result
+        With an ``error`` instead of an accuracy if the unit failed.
+
+    Examples
+    --------
+    >>> from optimargin.study.protocol import Unit
+    >>> from optimargin.study.runner import run_unit
+    >>> run_unit(Unit(2, "wdbc", 1, "lda")).accuracy > 0.9
+    True
+    """
+    start = time.process_time()
+    common = {"unit": unit, "seed": unit.seed, "environment": environment(scaling)}
+    try:
+        with threadpool_limits(1), warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", ConvergenceWarning)
+            problem = make_problem(unit, scaling)
+            start = time.process_time()  # loading is not the method's
+            params, model, accuracy, fit_seconds = evaluate(METHODS[unit.method], problem)
+    except DatasetUnavailableError:
+        raise
+    except Exception as error:
+        seconds = time.process_time() - start
+        text = f"{type(error).__name__}: {error}"
+        return Result(
+            accuracy=None,
+            params={},
+            seconds=seconds,
+            fit_seconds=None,
+            gap=None,
+            error=text,
+            **common,
+        )
+    seconds = time.process_time() - start
+    details = {}
+    if hasattr(model, "support_"):
+        details["support"] = round(float(np.size(model.support_)) / problem.y.size, 4)
+    stopped = sum(issubclass(w.category, ConvergenceWarning) for w in caught)
+    if stopped:
+        details["stopped_early"] = stopped
+    gap = getattr(model, "dual_gap_", None)
+    return Result(
+        accuracy=accuracy,
+        params=params,
+        seconds=seconds,
+        fit_seconds=fit_seconds,
+        gap=None if gap is None else float(gap),
+        details=details,
+        **common,
+    )
+
+
+def environment(scaling="all"):
+    """Return the versions and the machine in one line."""
+    versions = [
+        f"{module.__name__} {module.__version__}"
+        for module in (optimargin, np, scipy, sklearn, joblib)
+    ]
+    machine = f"{platform.system()} {platform.machine()}, {_processor()}, {os.cpu_count()} cores"
+    text = f"Python {platform.python_version()}, {', '.join(versions)}; {machine}"
+    return text if scaling == "all" else f"{text}; features scaled by the training half"
+
+
+def _processor():
+    try:
+        with open("/proc/cpuinfo") as file:
+            names = (line.split(":", 1)[1].strip() for line in file if "model name" in line)
+            return next(names, platform.processor())
+    except OSError:
+        return platform.processor()
+
+
+def work(path, units, scaling="all", niceness=0):
+    """Compute all units that nobody has done or claimed, one after the other."""
+    if niceness and hasattr(os, "nice"):
+        os.nice(niceness)
+    store = Store(path)
+    try:
+        for unit in units:
+            if store.claim(unit):
+                store.add(run_unit(unit, scaling))
+    finally:
+        store.release(os.getpid())
+        store.close()
+
+
+def run(path, units, *, n_jobs=1, scaling="all", niceness=0, report=None):
+    """Run the units that a store does not have yet.
+
+    Parameters
+    ----------
+    path : path-like
+        The store.
+    units : list of Unit
+    n_jobs : int, default=1
+        Processes; 0 computes in this one.
+    scaling : {"all", "train"}, default="all"
+        See `make_problem`.
+    niceness : int, default=0
+        How far the processes step back for others.
+    report : callable, default=None
+        Called with a `Progress` now and then.
+
+    Returns
+    -------
+    computed : int
+        How many results the store has gained meanwhile.
+    """
+    store = Store(path)
+    planned = set(units)
+    before = len(store.done() & planned)
+    if n_jobs == 0:
+        store.close()
+        work(path, units, scaling)
+        store = Store(path)
+        computed = len(store.done() & planned) - before
+        store.close()
+        return computed
+    context = multiprocessing.get_context("spawn")
+
+    def start():
+        process = context.Process(target=work, args=(str(path), units, scaling, niceness))
+        process.start()
+        return process
+
+    processes = [start() for _ in range(n_jobs)]
+    try:
+        while processes:
+            for process in list(processes):
+                process.join(_POLL / len(processes))
+                if process.exitcode is None:
+                    continue
+                processes.remove(process)
+                if process.exitcode != 0 and _file_crash(store, process):
+                    processes.append(start())
+            if report is not None:
+                report(progress(store, units, max(len(processes), 1)))
+    except BaseException:
+        for process in processes:
+            process.terminate()
+        for process in processes:
+            process.join()
+            store.release(process.pid)
+        raise
+    computed = len(store.done() & planned) - before
+    store.close()
+    return computed
+
+
+def _file_crash(store, process):
+    """File the units in flight of a process that died; return whether there were any."""
+    units = store.release(process.pid)
+    for unit in units:
+        text = f"The process ended with code {process.exitcode} (out of memory?)."
+        store.add(Result(unit, None, {}, 0.0, None, None, unit.seed, {}, text, environment()))
+    return bool(units)
+
+
+def progress(store, units, n_jobs=1):
+    """Return how far the units are, with the time left by what others like them took."""
+    results = store.results()
+    planned = set(units)
+    costs = defaultdict(list)
+    failed = done = 0
+    for r in results:
+        if r.unit in planned:
+            done += 1
+            failed += r.error is not None
+        if r.error is None:
+            u = r.unit
+            costs[u.table, u.dataset, u.method].append(r.seconds)
+            costs[u.table, u.method].append(r.seconds)
+    finished = {r.unit for r in results}
+    left, unknown = 0.0, 0
+    for u in units:
+        if u in finished:
+            continue
+        known = costs.get((u.table, u.dataset, u.method)) or costs.get((u.table, u.method))
+        if known:
+            left += float(np.mean(known))
+        else:
+            unknown += 1
+    seconds_left = None if unknown else left / n_jobs
+    return Progress(done, len(units), failed, seconds_left)
+
+
+def describe(progress, *, bar=False):
+    """Return one line about a run, with a bar of its share if wanted."""
+    left = (
+        "" if progress.seconds_left is None else f", about {_duration(progress.seconds_left)} left"
+    )
+    failed = f", {progress.failed} failed" if progress.failed else ""
+    line = f"{progress.done} of {progress.total} units{failed}{left}"
+    if not bar:
+        return line
+    full = round(30 * progress.done / max(progress.total, 1))
+    return "━" * full + "·" * (30 - full) + " " + line
+
+
+def _duration(seconds):
+    minutes, seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes:02d} min"
+    return f"{minutes} min {seconds:02d} s" if minutes else f"{seconds} s"

@@ -1,0 +1,225 @@
+"""Tables as Markdown, LaTeX and HTML, from one grid of texts."""
+
+import html
+from dataclasses import dataclass, field
+
+from optimargin.datasets import find_set, list_paper_datasets
+from optimargin.study.methods import METHODS
+from optimargin.study.protocol import TABLES
+from optimargin.study.statistics import REFERENCE
+
+MARKS = {"better": "•", "worse": "◦", "": ""}
+_LATEX_MARKS = {"•": r"$\bullet$", "◦": r"$\circ$", "±": r"$\pm$", "^": r"\textasciicircum{}"}
+NO_VALUE = "–"
+
+
+@dataclass
+class TextTable:
+    """A table of texts.
+
+    Attributes
+    ----------
+    caption : str
+    head : list of str
+    rows : list of list of str
+    foot : list of list of str
+    bold : set of (int, int)
+        Cells of `rows` to stress.
+    """
+
+    caption: str
+    head: list
+    rows: list
+    foot: list = field(default_factory=list)
+    bold: set = field(default_factory=set)
+
+    def markdown(self):
+        """Return the table as Markdown."""
+        lines = [f"**{self.caption}**", "", _bar(self.head), _bar(["---"] * len(self.head))]
+        for i, row in enumerate(self.rows):
+            lines.append(
+                _bar([f"**{x}**" if (i, j) in self.bold else x for j, x in enumerate(row)])
+            )
+        lines += [_bar([f"*{x}*" if x else "" for x in row]) for row in self.foot]
+        return "\n".join(lines) + "\n"
+
+    def plain(self):
+        """Return the table for a terminal."""
+        rows = [self.head, *self.rows, *self.foot]
+        widths = [max(len(row[j]) for row in rows) for j in range(len(self.head))]
+        lines = [
+            "  ".join(
+                x.ljust(w) if j == 0 else x.rjust(w)
+                for j, (x, w) in enumerate(zip(row, widths, strict=True))
+            )
+            for row in rows
+        ]
+        return "\n".join([self.caption, *lines])
+
+    def latex(self):
+        """Return the table as LaTeX."""
+        columns = "l" + "r" * (len(self.head) - 1)
+        lines = [
+            r"\begin{table}",
+            rf"\caption{{{_tex(self.caption)}}}",
+            rf"\begin{{tabular}}{{{columns}}}",
+            r"\hline",
+        ]
+        lines += [" & ".join(map(_tex, self.head)) + r" \\", r"\hline"]
+        for i, row in enumerate(self.rows):
+            texts = [
+                rf"\textbf{{{_tex(x)}}}" if (i, j) in self.bold else _tex(x)
+                for j, x in enumerate(row)
+            ]
+            lines.append(" & ".join(texts) + r" \\")
+        if self.foot:
+            lines += [r"\hline"] + [" & ".join(map(_tex, row)) + r" \\" for row in self.foot]
+        lines += [r"\hline", r"\end{tabular}", r"\end{table}"]
+        return "\n".join(lines) + "\n"
+
+    def html(self):
+        """Return the table as HTML."""
+        head = "".join(f'<th scope="col">{html.escape(x)}</th>' for x in self.head)
+        body = "".join(
+            "<tr>"
+            + "".join(
+                f"<td{' class=best' if (i, j) in self.bold else ''}>{html.escape(x)}</td>"
+                for j, x in enumerate(row)
+            )
+            + "</tr>"
+            for i, row in enumerate(self.rows)
+        )
+        foot = "".join(
+            "<tr>" + "".join(f"<td>{html.escape(x)}</td>" for x in row) + "</tr>"
+            for row in self.foot
+        )
+        foot = f"<tfoot>{foot}</tfoot>" if foot else ""
+        return (
+            f"<table class=sortable><caption>{html.escape(self.caption)}</caption>"
+            f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody>{foot}</table>"
+        )
+
+
+def _bar(cells):
+    return "| " + " | ".join(cells) + " |"
+
+
+def _tex(text):
+    for symbol in "&%#_":
+        text = text.replace(symbol, "\\" + symbol)
+    for symbol, command in _LATEX_MARKS.items():
+        text = text.replace(symbol, command)
+    return text
+
+
+def figure(mean, std):
+    """Return a mean with its standard deviation, if there is one."""
+    return f"{mean:.3f}" if std != std else f"{mean:.3f}±{std:.3f}"
+
+
+def data_table():
+    """Return Table 1: the data sets, and how ours differ from the paper's."""
+    rows = []
+    for name in list_paper_datasets():
+        s = find_set(name)
+        ours = "" if s.shape is None else f"{s.shape[1]} features"
+        rows.append([name, s.scale, f"{s.instances:,}", f"{s.features:,}", ours or s.differs or ""])
+    return TextTable(
+        "Table 1: data sets as in the paper",
+        ["set", "scale", "instances", "features", "ours"],
+        rows,
+    )
+
+
+def accuracy_table(comparison):
+    """Return Tables 2 to 4: accuracies of all methods, marked against the SVM of the paper."""
+    c = comparison
+    spans = sorted(set(c.repeats.values()))
+    repeats = f"{spans[0]}" if len(spans) == 1 else f"{spans[0]} to {spans[-1]}" if spans else "0"
+    rows, bold = [], set()
+    for i, dataset in enumerate(c.datasets):
+        cells = [c.cells[dataset, m] for m in c.methods]
+        best = max(round(cell.mean, 3) for cell in cells)
+        for j, cell in enumerate(cells):
+            if round(cell.mean, 3) == best:
+                bold.add((i, j + 1))
+        texts = [figure(cell.mean, cell.std) + MARKS[cell.verdict] for cell in cells]
+        rows.append([dataset, *texts, str(c.repeats[dataset])])
+    foot = []
+    if c.datasets:
+        averages, ranks = c.averages(), c.ranks()
+        foot.append(["average", *(f"{averages[m]:.3f}" for m in c.methods), ""])
+        foot.append(["mean rank", *(f"{ranks[m]:.2f}" for m in c.methods), ""])
+        if REFERENCE in c.methods:
+            counts = [
+                "" if m == REFERENCE else "/".join(map(str, c.win_tie_loss(m))) for m in c.methods
+            ]
+            foot.append(["win/tie/loss against SVM", *counts, ""])
+    return TextTable(
+        f"Table {c.number}: accuracy on {TABLES[c.number].title}, mean±std of {repeats} half "
+        "splits; •/◦ significantly better/worse than SVM (paired t-test, 95 %)",
+        ["set", *(METHODS[m].label for m in c.methods), "repeats"],
+        rows,
+        foot,
+        bold,
+    )
+
+
+def agreement_table(comparison):
+    """Return the paper's figures beside ours, with the difference in its deviations."""
+    methods = [m for m in comparison.methods if METHODS[m].paper_column]
+    rows, bold = [], set()
+    for i, dataset in enumerate(comparison.datasets):
+        row = [dataset]
+        for method in methods:
+            cell = comparison.cells[dataset, method]
+            if cell.paper is None:
+                row += [f"{cell.mean:.3f}", NO_VALUE, NO_VALUE]
+                continue
+            if abs(cell.deviations) > 2:
+                bold.add((i, len(row) + 2))
+            row += [f"{cell.mean:.3f}", figure(*cell.paper), f"{cell.deviations:+.1f}"]
+        rows.append(row)
+    head, foot = ["set"], [["within 1 / 2 deviations"]]
+    for method in methods:
+        label = METHODS[method].label
+        head += [label, f"{label}, paper", "diff / std"]
+        one, two, total = comparison.agreement(method)
+        foot[0] += ["", "", f"{one} / {two} of {total}"]
+    return TextTable(
+        f"Table {comparison.number}, ours beside the paper's; bold: beyond two of its standard "
+        "deviations",
+        head,
+        rows,
+        foot,
+        bold,
+    )
+
+
+def time_table(results, number):
+    """Return the CPU seconds of each method: all units, and the median of one."""
+    import numpy as np
+
+    rows = []
+    for key, method in METHODS.items():
+        seconds = [r.seconds for r in results if r.unit.table == number and r.unit.method == key]
+        if seconds:
+            fits = [
+                r.fit_seconds
+                for r in results
+                if r.unit.table == number and r.unit.method == key and r.fit_seconds is not None
+            ]
+            rows.append(
+                [
+                    method.label,
+                    str(len(seconds)),
+                    f"{sum(seconds):.0f}",
+                    f"{np.median(seconds):.2f}",
+                    f"{np.median(fits):.4f}" if fits else NO_VALUE,
+                ]
+            )
+    return TextTable(
+        f"CPU seconds for table {number}: choosing parameters and fitting",
+        ["method", "units", "total", "median of a unit", "median of the last fit"],
+        rows,
+    )

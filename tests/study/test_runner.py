@@ -1,0 +1,142 @@
+"""Units, the runner, and that it survives being killed."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from optimargin import ldm_path
+from optimargin.study import METHODS, Store, Unit, find_methods, make_problem, plan, run, run_unit
+from optimargin.study import runner as runner_module
+from optimargin.study.runner import describe, progress
+from optimargin.study.selection import choose, gram, ldm_solver
+
+CHEAP = ["lda", "mamc"]
+
+
+@pytest.fixture(autouse=True)
+def no_mirror(monkeypatch):
+    monkeypatch.delenv("OPTIMARGIN_DATA", raising=False)
+
+
+@pytest.mark.parametrize("table", [2, 3])
+@pytest.mark.parametrize("method", ["svm", "lda", "odm_default", "mamc", "kmomd"])
+def test_unit_is_reproducible_and_better_than_chance(table, method):
+    unit = Unit(table, "wdbc", 1, method)
+    one, other = run_unit(unit), run_unit(unit)
+    assert one.error is None
+    assert one.accuracy > 0.8
+    assert (one.accuracy, one.params, one.seed) == (other.accuracy, other.params, other.seed)
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+@pytest.mark.parametrize("per_sample", [False, True])
+def test_grid_of_odml_is_solved_as_by_the_path(kernel, per_sample):
+    problem = make_problem(Unit(2 if kernel == "linear" else 3, "wdbc", 1, "odml"))
+    width = problem.widths[-1]
+    rows = np.arange(60)
+    K = gram(problem, width, problem.X[rows], problem.X[rows])
+    K_test = gram(problem, width, problem.X_test[:20], problem.X[rows])
+    Cs, lambdas = (10.0, 100.0), (2.0**-8, 2.0**-2)
+    solve, points = ldm_solver(Cs, lambdas, lambdas, per_sample=per_sample)
+    ours = solve(K, problem.y[rows], K_test)
+    path = ldm_path(
+        K,
+        problem.y[rows],
+        Cs=[C * (60 if per_sample else 1) for C in Cs],
+        lambda1s=lambdas,
+        lambda2s=lambdas,
+        kernel="precomputed",
+        fit_intercept=False,
+    )
+    theirs = path.coef[:, 0] @ K_test.T
+    assert len(points) == len(ours) == 8
+    assert_allclose(ours, theirs, atol=1e-3 * np.abs(theirs).max())
+
+
+def test_of_equal_points_the_smoothest_is_chosen():
+    problem = make_problem(Unit(3, "wdbc", 1, "svm"))
+
+    def constant(K, y, K_test):
+        return np.ones((2, K_test.shape[0]))
+
+    assert choose(problem, constant, [{"C": 1.0}, {"C": 2.0}]) == {"C": 1.0, "width": 4.0}
+
+
+def test_run_computes_only_what_is_missing(tmp_path):
+    path = tmp_path / "s.sqlite"
+    units = plan([2], find_methods(CHEAP), ["wdbc"], 2)
+    assert run(path, units[:3], n_jobs=0) == 3
+    assert run(path, units, n_jobs=0) == 1
+    assert run(path, units, n_jobs=0) == 0
+    assert Store(path).done() == set(units)
+
+
+def test_failed_unit_is_recorded_and_the_rest_goes_on(tmp_path, monkeypatch):
+    def fail(problem):
+        raise FloatingPointError("no luck")
+
+    monkeypatch.setitem(METHODS, "lda", replace(METHODS["lda"], select=fail))
+    path = tmp_path / "s.sqlite"
+    units = plan([2], find_methods(CHEAP), ["wdbc"], 1)
+    run(path, units, n_jobs=0)
+    by_method = {r.unit.method: r for r in Store(path).results()}
+    assert by_method["lda"].error == "FloatingPointError: no luck"
+    assert by_method["mamc"].accuracy > 0.5
+    assert progress(Store(path), units).failed == 1
+    assert Store(path).forget_failures() == 1
+    assert Store(path).done() == {by_method["mamc"].unit}
+
+
+def test_processes_share_the_work(tmp_path):
+    path = tmp_path / "s.sqlite"
+    units = plan([2], find_methods(CHEAP), ["wdbc"], 3)
+    seen = []
+    assert run(path, units, n_jobs=2, report=seen.append) == 6
+    assert (seen[-1].done, seen[-1].total) == (6, 6)
+    assert "6 of 6 units" in describe(seen[-1])
+    assert "━" in describe(seen[-1], bar=True)
+
+
+def test_crashed_process_is_filed_and_replaced(tmp_path, monkeypatch):
+    path = tmp_path / "s.sqlite"
+    units = plan([2], find_methods(CHEAP), ["wdbc"], 1)
+    store = Store(path)
+    store.claim(units[0])
+
+    class Dead:
+        pid, exitcode = os.getpid(), -9
+
+    assert runner_module._file_crash(store, Dead)
+    assert "ended with code -9" in store.results()[0].error
+    assert not runner_module._file_crash(store, Dead)
+
+
+def test_killed_run_goes_on_where_it_was(tmp_path):
+    path = tmp_path / "s.sqlite"
+    code = (
+        "import sys; from optimargin.study import *;"
+        "run(sys.argv[1], plan([2], find_methods(['lda', 'mamc']), ['wdbc'], 30), n_jobs=0)"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code, str(path)])
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        time.sleep(0.05)
+        if path.is_file() and path.stat().st_size and len(Store(path).done()) >= 3:
+            break
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    store = Store(path)
+    before = {r.unit: r for r in store.results()}
+    assert len(before) >= 3
+    units = plan([2], find_methods(CHEAP), ["wdbc"], 30)
+    assert run(path, units, n_jobs=0) == len(units) - len(before)
+    after = {r.unit: r for r in store.results()}
+    assert len(after) == 60
+    assert all(after[unit] == result for unit, result in before.items())
