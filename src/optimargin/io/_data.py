@@ -121,6 +121,8 @@ def _read_svmlight(text, layout, name):
 
 def _find_feature(text, number):
     """Return line and column of the first use of a feature."""
-    match = re.search(rb"(?:^|[ \t])0*%d:" % number, text)
+    match = re.search(rb"[ \t]0*%d:" % number, text)
+    if match is None:
+        return 1, 1
     before = text[: match.start() + 1]
     return before.count(b"\n") + 1, len(before) - before.rfind(b"\n")

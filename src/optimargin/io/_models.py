@@ -222,7 +222,7 @@ def _check_model(estimator):
     if not hasattr(est, "classes_"):
         return
     n_rows = 1 if len(est.classes_) == 2 else len(est.classes_)
-    expected = {"intercept_": (n_rows,)}
+    expected: dict[str, tuple] = {"intercept_": (n_rows,)}
     if "dual_coef_" in arrays:
         n_support = est.support_.shape[0]
         expected["dual_coef_"] = (n_rows, n_support)

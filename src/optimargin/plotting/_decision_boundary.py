@@ -153,9 +153,10 @@ class DecisionBoundaryDisplay:
         binary = self.classes.size == 2
         styles = [CLASS_STYLES[k % len(CLASS_STYLES)] for k in range(self.classes.size)]
         response = self.response
-        levels = np.arange(self.classes.size + 1) - 0.5
         if binary:
-            levels = [min(response.min(), 0) - 1, 0, max(response.max(), 0) + 1]
+            levels = np.array([min(response.min(), 0) - 1, 0, max(response.max(), 0) + 1])
+        else:
+            levels = np.arange(self.classes.size + 1) - 0.5
         self.surface_ = self.ax_.contourf(
             self.xx0,
             self.xx1,
@@ -182,7 +183,10 @@ class DecisionBoundaryDisplay:
         from matplotlib.lines import Line2D
 
         D = self.D or 0.0
-        looks = {"boundary": (0.0, "-", 2.0), f"margin {1 - D:g}": (1 - D, "--", 1.2)}
+        looks: dict[str, tuple] = {
+            "boundary": (0.0, "-", 2.0),
+            f"margin {1 - D:g}": (1 - D, "--", 1.2),
+        }
         if D:
             looks[f"margin {1 + D:g}"] = (1 + D, ":", 1.2)
         for value, dashes, width in looks.values():

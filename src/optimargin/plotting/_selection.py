@@ -3,7 +3,7 @@
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from optimargin.plotting._style import LINE_STYLES, new_axes
+from optimargin.plotting._style import BEST_COLOR, new_axes
 
 
 class SelectionDisplay:
@@ -85,7 +85,8 @@ class SelectionDisplay:
                 f"{', '.join(values) or 'none'}."
             )
         display = cls(
-            *(values[name] for name in params),
+            values[params[0]],
+            values[params[1]],
             1 - np.asarray(results["mean_test_score"]),
             best=int(search.best_index_),
             names=params,
@@ -141,7 +142,7 @@ class SelectionDisplay:
             marker="*",
             markersize=15,
             linestyle="none",
-            color=LINE_STYLES[1]["color"],
+            color=BEST_COLOR,
             markeredgecolor="white",
             label=f"chosen, error {self.error[self.best]:.3f}",
             zorder=3,

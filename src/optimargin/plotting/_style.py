@@ -11,6 +11,7 @@ LINE_STYLES = [
     {"color": "#E69F00", "linestyle": (0, (3, 1, 1, 1, 1, 1))},
 ]
 BAND_COLOR = "#B0B0B0"
+BEST_COLOR = "#D55E00"
 # Colour and shape together tell classes apart.
 CLASS_STYLES = [
     {"color": "#0072B2", "marker": "o"},
