@@ -22,7 +22,7 @@ def result(repeat=1, **changes):
         "gap": 1e-9,
         "seed": unit.seed,
         "details": {"support": 0.5},
-        "environment": "here, \"now\"",
+        "environment": 'here, "now"',
     }
     return Result(unit=unit, **{**values, **changes})
 
@@ -35,12 +35,12 @@ def path(tmp_path):
 def test_result_comes_back_as_it_was_filed(path):
     store = Store(path)
     store.add(result())
-    store.add(result(2, accuracy=None, params={}, fit_seconds=None, gap=None, error="it, \"broke\""))
+    store.add(result(2, accuracy=None, params={}, fit_seconds=None, gap=None, error='it, "broke"'))
     store.close()
     again = Store(path)
     assert again.results() == [
         result(),
-        result(2, accuracy=None, params={}, fit_seconds=None, gap=None, error="it, \"broke\""),
+        result(2, accuracy=None, params={}, fit_seconds=None, gap=None, error='it, "broke"'),
     ]
     assert again.done() == {result().unit, result(2).unit}
 
