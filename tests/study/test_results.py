@@ -101,7 +101,7 @@ def test_quick_study_runs_reports_and_moves_to_another_store(tmp_path, monkeypat
     monkeypatch.delenv("OPTIMARGIN_DATA", raising=False)
     store = tmp_path / "s.sqlite"
     options = ["--store", str(store)]
-    methods = "svm,odml,odm_default,lda,svm_wide"
+    methods = "svm,mamc,odm_default,lda,svm_wide"
     small = ["run", "--quick", "--methods", methods, "--repeats", "1", *options]
     outcome = runner.invoke(app, small)
     assert outcome.exit_code == 0, outcome.output
