@@ -88,7 +88,8 @@ class TwoClassBaseline(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         -------
         labels : ndarray of shape (n_samples,)
         """
-        return self.classes_[(self.decision_function(X) > 0).astype(int)]
+        positive = self.decision_function(X) > 0
+        return self.classes_[positive.astype(int)]
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

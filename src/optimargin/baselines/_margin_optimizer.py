@@ -23,9 +23,9 @@ class MarginDistributionOptimizer(TwoClassBaseline):
 
     Parameters
     ----------
-    alpha : float, default=10.0
+    alpha : float, default=100.0
         How fast the cost of a sample on the right side falls with its margin.
-    beta : float, default=1.0
+    beta : float, default=10.0
         How fast the cost of a sample on the wrong side grows.
 
     Attributes
@@ -49,7 +49,7 @@ class MarginDistributionOptimizer(TwoClassBaseline):
         "beta": [Interval(Real, 0, None, closed="neither")],
     }
 
-    def __init__(self, alpha=10.0, beta=1.0):
+    def __init__(self, alpha=100.0, beta=10.0):
         self.alpha = alpha
         self.beta = beta
 

@@ -14,7 +14,7 @@ app = typer.Typer(
 
 DEFAULT_STORE = Path("study.sqlite")
 QUICK_DATASETS = ("wdbc",)
-QUICK_METHODS = ("svm", "lda", "odml", "odm_default", "svm_wide")
+QUICK_METHODS = ("svm", "lda", "odm_default", "svm_wide")
 QUICK_REPEATS = 3
 # The second reading of ODM^L costs as much as all else together: it runs when asked for.
 ON_REQUEST = ("odml_sum",)

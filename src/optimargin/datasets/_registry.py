@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,9 @@ def registry():
     text = (files(__package__) / "registry.toml").read_text(encoding="utf-8")
     sets = {}
     for name, fields in tomllib.loads(text).items():
-        values = {key: tuple(v) if isinstance(v, list) else v for key, v in fields.items()}
+        values: dict[str, Any] = {
+            key: tuple(v) if isinstance(v, list) else v for key, v in fields.items()
+        }
         sets[name] = PaperSet(name=name, **values)
     return sets
 

@@ -6,17 +6,19 @@ Each function returns SVG text, so that the report needs no other file.
 import io
 import re
 import warnings
+from typing import Any
 
 import numpy as np
 
 from optimargin.margins import margin_distribution
-from optimargin.plotting._style import LINE_STYLES
+from optimargin.plotting import _style
 from optimargin.study.methods import METHODS
 from optimargin.study.protocol import Unit, make_problem
 
 MARGIN_METHODS = ("svm", "odml", "odm")
 TIME_METHODS = ("svm", "svm_sgd", "odml", "odm")
 DS = np.arange(6) / 10
+LINE_STYLES: list[Any] = _style.LINE_STYLES
 
 
 def to_svg(figure):

@@ -140,8 +140,8 @@ def write_report(results, folder):
     ----------
     results : list of Result
     folder : path-like
-        Gets ``index.html``, which needs no other file, ``tables.md``, ``tables.tex`` and
-        ``results.csv``.
+        Gets ``index.html``, which needs no other file, the tables alone as ``tables.md``,
+        ``tables.tex`` and ``tables.html``, ``claims.json`` and ``results.csv``.
 
     Returns
     -------
@@ -161,6 +161,7 @@ def write_report(results, folder):
     every = [t for section in context["sections"] for t in section["tables"]]
     texts["tables.md"] = "\n".join(t.markdown() for t in every)
     texts["tables.tex"] = "\n".join(t.latex() for t in every)
+    texts["tables.html"] = "\n".join(t.html() for t in every)
     texts["claims.json"] = json.dumps(
         {"margins": context["claims"], "band": context["band"]}, indent=1
     )

@@ -210,7 +210,7 @@ def progress(store, units, n_jobs=1):
     """Return how far the units are, with the time left by what others like them took."""
     results = store.results()
     planned = set(units)
-    costs = defaultdict(list)
+    costs: defaultdict[tuple, list[float]] = defaultdict(list)
     failed = done = 0
     for r in results:
         if r.unit in planned:

@@ -1,6 +1,7 @@
 """What the results say: means, paired tests, agreement with the paper."""
 
 import tomllib
+from collections import Counter
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -146,7 +147,8 @@ def make_comparison(results, number, methods=None):
     number : int
         Of the paper's table.
     methods : sequence of str, default=None
-        All that have results when not given.
+        When not given, those with results for at least half as many sets as any method has:
+        one that has only begun would leave no sets to compare on.
 
     Returns
     -------
@@ -158,8 +160,11 @@ def make_comparison(results, number, methods=None):
     for r in results:
         if r.unit.table == number and r.error is None:
             accuracies.setdefault((r.unit.dataset, r.unit.method), {})[r.unit.repeat] = r.accuracy
-    present = {method for _, method in accuracies}
-    chosen = [m for m in METHODS if m in present and (methods is None or m in methods)]
+    covered = Counter(method for _, method in accuracies)
+    if methods is None:
+        least = max(covered.values(), default=0) / 2
+        methods = [m for m, n_sets in covered.items() if n_sets >= least]
+    chosen = [m for m in METHODS if m in covered and m in methods]
     cells, repeats = {}, {}
     for dataset in list_paper_datasets(TABLES[number].scale):
         parts = [accuracies.get((dataset, m), {}) for m in chosen]
