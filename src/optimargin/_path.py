@@ -97,8 +97,8 @@ def odm_path(
     >>> for point, decision in zip(path.params, path.loo_decision):
     ...     error = ((decision[:, 0] > 0) != y).mean()
     ...     print(f"C1={point['C1']:.0f}: leave-one-out error {error:.3f}")
-    C1=16: leave-one-out error 0.040
-    C1=256: leave-one-out error 0.026
+    C1=16: leave-one-out error 0.053
+    C1=256: leave-one-out error 0.021
     """
     X, y = check_X_y(X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C")
     check_classification_targets(y)
