@@ -202,6 +202,7 @@ def killed_with_the_third_round(chunks_class, action):
     return Disturbed
 
 
+@pytest.mark.slow
 def test_a_worker_killed_and_another_joining_do_not_change_the_answer(monkeypatch):
     X, y = two_classes(300, 4)
     expected = LinearODMClassifier().fit(X, y).objective_
