@@ -20,11 +20,9 @@ test test-slow coverage: export OPENBLAS_NUM_THREADS ?= 1
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: build/.study  ## the quick study: ODM beside SVMs on breast cancer data, a table and a report
+demo: build/.plot  ## ODM beside an SVM on breast cancer data: a table and a picture
 	@$(compile)
-	@mkdir -p build/demo
-	@python -m optimargin.cli.study run --quick --store build/demo/study.sqlite
-	@python -m optimargin.cli.study report --store build/demo/study.sqlite --out build/demo/report
+	@python examples/demo.py
 
 study: build/.study  ## the paper's study: Tables 2 to 4; stop it any time, it goes on from there
 	@$(compile)

@@ -239,6 +239,12 @@ class BaseMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator,
                 "needs a positive weight."
             )
         factor = self._class_factors(totals)
+        with np.errstate(over="ignore"):
+            total = np.sum(totals * factor)
+        if not np.isfinite(total):
+            raise ValueError(
+                "sample_weight times class_weight overflows when summed: use smaller weights."
+            )
         empty = self.classes_[totals * factor == 0]
         if empty.size:
             raise ValueError(

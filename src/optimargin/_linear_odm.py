@@ -243,8 +243,14 @@ class LinearODMClassifier(ODMMixin, BaseMarginClassifier):
         self : object
             The estimator.
         """
+        if self.class_weight == "balanced":
+            raise ValueError(
+                "class_weight='balanced' needs all data at once: pass a dict, or sample_weight."
+            )
         first = not hasattr(self, "t_")
         X, y = validate_data(self, X, y, reset=first, **self._input_checks())
+        for name in ("objective_", "dual_gap_", "_training_data"):  # no longer of this model
+            self.__dict__.pop(name, None)
         check_classification_targets(y)
         _check_partial_fit_first_call(self, classes)
         if self.classes_.size < 2:
@@ -255,10 +261,6 @@ class LinearODMClassifier(ODMMixin, BaseMarginClassifier):
                 self.coef_ = np.zeros((n_problems, X.shape[1]), dtype=X.dtype)
                 self.intercept_ = np.zeros(n_problems, dtype=X.dtype)
             self.t_, self._largest_norm = 0, 0.0
-        if self.class_weight == "balanced":
-            raise ValueError(
-                "class_weight='balanced' needs all data at once: pass a dict, or sample_weight."
-            )
         encoded = np.searchsorted(self.classes_, y)
         if (self.classes_[np.minimum(encoded, self.classes_.size - 1)] != y).any():
             raise ValueError("y has labels that are not in classes of the first partial_fit.")

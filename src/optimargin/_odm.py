@@ -257,6 +257,8 @@ class ODMClassifier(ODMMixin, KernelClassifier):
             # Iterates are float64; rounding kernel values to float32 is well below any tol
             # that conjugate gradients can reach, and halves the memory traffic.
             dtype = np.float32 if self.tol > _FLOAT32_TOL else X.dtype
+            if not PreparedKernel(self._kernel, X, dtype).is_finite():
+                dtype = X.dtype
             return PanelDesign(self._kernel, X, dtype=dtype, max_bytes=self.cache_size * 1e6)
         if n_samples**2 * X.dtype.itemsize <= self.cache_size * 1e6:
             return KernelDesign(self._kernel(X))

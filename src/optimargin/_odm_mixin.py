@@ -13,6 +13,7 @@ from optimargin.leave_one_out import error_bound, leave_folds_out, leave_one_out
 from optimargin.problems import LandmarkDesign, ODMLoss
 from optimargin.solvers import SOLVERS
 
+_LARGEST = 1e30  # price of a margin whose square is still far from overflow
 _SHARP = 1e-13  # a relative gap at which the active set is that of the solution
 
 
@@ -20,8 +21,8 @@ class ODMMixin(BaseMarginClassifier):
     """The parameters of the ODM loss, and what its closed forms tell about a fit."""
 
     _parameter_constraints: dict = {
-        "C1": [Interval(Real, 0, None, closed="neither")],
-        "C2": [Interval(Real, 0, None, closed="left")],
+        "C1": [Interval(Real, 0, _LARGEST, closed="right")],
+        "C2": [Interval(Real, 0, _LARGEST, closed="both")],
         "D": [Interval(Real, 0, 1, closed="left")],
     }
 
@@ -153,6 +154,8 @@ class ODMMixin(BaseMarginClassifier):
 
     def _rebuild(self, X, y, sample_weight):
         X, y = validate_data(self, X, y, reset=False, **self._input_checks())
+        if not np.isin(y, self.classes_).all():
+            raise ValueError("y has labels the model was not fitted with: pass the training data.")
         # A copy, because rebuilding the design matrix notes what it found on the estimator. Its
         # solver is the one that works on a factor, whatever the model was fitted with.
         twin = copy(self)

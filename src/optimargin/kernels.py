@@ -131,6 +131,9 @@ class PreparedKernel:
     def _convert(self, X, dtype):
         if self._center is not None:
             X = X - self._center
+        if self.kernel.name == "rbf":
+            # Distances in units of the width: neither they nor gamma leave the range of dtype.
+            X = X * np.sqrt(self.kernel.gamma).astype(X.dtype)
         return X.astype(dtype, copy=False)
 
     def block(self, rows=slice(None), columns=slice(None), out=None):
@@ -151,14 +154,18 @@ class PreparedKernel:
         squares = row_norms(self._X, squared=True)
         return self._transform(squares)
 
-    def check_finite(self):
-        """Raise ValueError where kernel values overflow.
+    def is_finite(self):
+        """Return whether no kernel value overflows.
 
-        For a positive semi-definite kernel no value exceeds the largest on the diagonal.
+        For a positive semi-definite kernel none exceeds the largest on the diagonal.
         """
         with np.errstate(over="ignore", invalid="ignore"):
-            if not np.isfinite(self.diagonal()).all():
-                raise_overflow(self.kernel, self._X)
+            return bool(np.isfinite(self.diagonal()).all())
+
+    def check_finite(self):
+        """Raise ValueError where kernel values overflow."""
+        if not self.is_finite():
+            raise_overflow(self.kernel, self._X)
 
     def _values(self, A, B, norms, out):
         # Values too large for the precision are reported once, by `gram_matrix`.
@@ -166,7 +173,7 @@ class PreparedKernel:
             if issparse(A) or issparse(B):
                 K = np.ascontiguousarray(safe_sparse_dot(A, B.T, dense_output=True))
                 if norms is not None:
-                    rbf_in_place(K, norms[0], norms[1], self.kernel.gamma)
+                    rbf_in_place(K, norms[0], norms[1], 1.0)
                 else:
                     K = self._transform(K)
                 if out is not None:
@@ -178,7 +185,7 @@ class PreparedKernel:
             def fill(rows):
                 np.dot(A[rows], B.T, out=out[rows])
                 if norms is not None:
-                    rbf_in_place(out[rows], norms[0][rows], norms[1], self.kernel.gamma)
+                    rbf_in_place(out[rows], norms[0][rows], norms[1], 1.0)
                 else:
                     out[rows] = self._transform(out[rows])
 
@@ -303,6 +310,7 @@ def resolve_gamma(gamma, X, sample_weight):
     """
     if gamma == "auto":
         return 1.0 / X.shape[1]
+    sample_weight = sample_weight / sample_weight.max()  # whose sum and square are in range
     if gamma == "scale":
         weight = sample_weight / (sample_weight.sum() * X.shape[1])
         if issparse(X):
