@@ -1,6 +1,6 @@
 """Test accuracy and time of four ways to choose the parameters, over half splits.
 
-    python benchmarks/selection_accuracy.py --splits 10 --out benchmarks/results/selection_accuracy.jsonl
+    python benchmarks/selection_accuracy.py --splits 10
 
 Run again to go on where it stopped; ``--report`` prints the tables. The paper's protocol is
 its own: no intercept, 5-fold error on the whole grid. The SVM, for the RBF kernel only, has C in
@@ -117,7 +117,9 @@ def main():
     parser.add_argument("--splits", type=int, default=10)
     parser.add_argument("--kernels", nargs="+", default=["rbf", "linear"])
     parser.add_argument("--methods", nargs="+", default=METHODS)
-    parser.add_argument("--out", type=Path, default=Path("benchmarks/results/selection_accuracy.jsonl"))
+    parser.add_argument(
+        "--out", type=Path, default=Path("benchmarks/results/selection_accuracy.jsonl")
+    )
     parser.add_argument("--report", action="store_true")
     arguments = parser.parse_args()
     if not arguments.report:

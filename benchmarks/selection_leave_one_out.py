@@ -1,6 +1,6 @@
 """Closed-form and exact leave-one-out, and the bounds, against brute-force refits.
 
-    python benchmarks/selection_leave_one_out.py --out benchmarks/results/selection_leave_one_out.jsonl
+    python benchmarks/selection_leave_one_out.py
 
 Half splits of the regular sets, the 8 corners of the paper's grid, linear kernel and RBF at the
 mean distance, with and without intercept. A refit solves the problem without one sample from
@@ -117,7 +117,9 @@ def report_bounds(rows):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--max-rows", type=int, default=1000)
-    parser.add_argument("--out", type=Path, default=Path("benchmarks/results/selection_leave_one_out.jsonl"))
+    parser.add_argument(
+        "--out", type=Path, default=Path("benchmarks/results/selection_leave_one_out.jsonl")
+    )
     parser.add_argument("--report", action="store_true")
     arguments = parser.parse_args()
     if not arguments.report:
