@@ -64,10 +64,6 @@ class BaseMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator,
         "random_state": ["random_state"],
     }
 
-    def _make_loss(self):
-        """Return the loss that this estimator's parameters describe."""
-        raise NotImplementedError
-
     @abstractmethod
     def _make_design(self, X, weight):
         """Return the design matrix of the training data."""
@@ -80,9 +76,9 @@ class BaseMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator,
     def _scores(self, X):
         """Return decision values of shape (n_samples, 1 or n_classes)."""
 
+    @abstractmethod
     def _make_problem(self, design, y, weight):
-        """Return what is minimised for labels `y` of -1 and +1 and weights that sum to one."""
-        return MarginProblem(self._make_loss(), design, y, weight, fit_intercept=self.fit_intercept)
+        """Return the problem of one class against the rest; `weight` sums to one."""
 
     def _make_solver(self):
         """Return the solver that `solver_` names."""

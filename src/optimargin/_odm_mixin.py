@@ -10,7 +10,7 @@ from sklearn.utils.validation import validate_data
 
 from optimargin._base import BaseMarginClassifier
 from optimargin.leave_one_out import error_bound, leave_folds_out, leave_one_out
-from optimargin.problems import LandmarkDesign, ODMLoss
+from optimargin.problems import LandmarkDesign, MarginProblem, ODMLoss
 from optimargin.solvers import SOLVERS
 
 _LARGEST = 1e30  # price of a margin whose square is still far from overflow
@@ -28,6 +28,9 @@ class ODMMixin(BaseMarginClassifier):
 
     def _make_loss(self):
         return ODMLoss(float(self.C1), float(self.C2), float(self.D))
+
+    def _make_problem(self, design, y, weight):
+        return MarginProblem(self._make_loss(), design, y, weight, fit_intercept=self.fit_intercept)
 
     def loo_decision_function(self, X=None, y=None, sample_weight=None, *, exact=False):
         """Return for each training sample the decision value of the model without it.

@@ -1,5 +1,6 @@
 """Estimators over Dask collections: plain estimators fitted to blocks on a cluster."""
 
+from abc import ABCMeta, abstractmethod
 from copy import copy
 from numbers import Real
 
@@ -31,12 +32,12 @@ _COPIED = (
 )
 
 
-class _DaskClassifier(ClassifierMixin, BaseEstimator):
+class _DaskClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
     """Fit a plain estimator to blocks, and predict block by block."""
 
+    @abstractmethod
     def _plain(self):
         """Return the plain estimator with the same parameters."""
-        raise NotImplementedError
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y, sample_weight=None):
