@@ -24,6 +24,7 @@ def models(name, fit_intercept):
     distance = regular_sets.mean_distance(name)
     for C1, C2, D in CORNERS:
         options = {"C1": C1, "C2": C2, "D": D, "fit_intercept": fit_intercept, "tol": 1e-8}
+        options["random_state"] = 0
         yield LinearODMClassifier(**options)
         for width in WIDTHS:
             yield ODMClassifier(gamma=1 / (2 * (width * distance) ** 2), **options)

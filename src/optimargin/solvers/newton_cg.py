@@ -32,7 +32,7 @@ _FINEST = 1e-13  # no system is solved more precisely than this
 _N_LANDMARKS = 100
 _MODEL_STOP = 0.5  # relative improvement of the quadratic model a CG step must bring
 _GAP_SHARE = 0.5  # of the allowed gap that a step may leave
-_RESIDUAL_STOP = 0.02  # residual of the sample-space system, relative to its right-hand side
+_RESIDUAL_STOP = 0.05  # residual of the sample-space system, relative to its right-hand side
 
 
 class NewtonCG(Solver):
