@@ -255,7 +255,7 @@ def test_class_weights_that_overflow_are_named():
 def test_the_scale_of_the_weights_does_not_change_gamma(gamma, size):
     X, y = two_classes(20)
     expected = ODMClassifier(gamma=gamma).fit(X, y).gamma_
-    model = ODMClassifier(gamma=gamma).fit(X, y, sample_weight=np.full(20, size))
+    model = ODMClassifier(C1=16, gamma=gamma).fit(X, y, sample_weight=np.full(20, size))
     assert model.gamma_ == pytest.approx(expected, rel=1e-12)
 
 

@@ -34,7 +34,7 @@ def refitted_without(model, X, y, weight, rows):
     """Decision values of `rows` for a model fitted to the other rows with unchanged weights."""
     kept = np.setdiff1d(np.arange(len(y)), rows)
     scale = weight[kept].sum() / weight.sum()
-    scaled = type(model)(**{**model.get_params(), "C1": model.C1 * scale, "C2": model.C2 * scale})
+    scaled = type(model)(**{**model.get_params(), "C1": model.C1_ * scale, "C2": model.C2_ * scale})
     return scaled.fit(X[kept], y[kept], sample_weight=weight[kept]).decision_function(X[rows])
 
 

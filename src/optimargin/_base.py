@@ -85,6 +85,9 @@ class BaseMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator,
         seed = check_random_state(self.random_state).randint(2**31 - 1)
         return SOLVERS[self.solver_](tol=self.tol, max_iter=self.max_iter, seed=seed)
 
+    def _resolve_prices(self, total_weight):
+        """Set the prices of the loss, where they depend on the sum of the weights."""
+
     def _before_solving(self, training):
         """Return the problems to be solved; an approximation may replace their design."""
         return training
@@ -146,6 +149,7 @@ class BaseMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator,
         rows = np.flatnonzero(weight)
         if rows.size < X.shape[0]:
             X, encoded, weight = self._take(X, rows), encoded[rows], weight[rows]
+        self._resolve_prices(float(weight.sum()))
         design = self._make_design(X, weight)
         positives = [1] if self.classes_.size == 2 else range(self.classes_.size)
         problems = [

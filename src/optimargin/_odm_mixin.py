@@ -14,6 +14,7 @@ from optimargin.problems import LandmarkDesign, MarginProblem, ODMLoss
 from optimargin.solvers import SOLVERS
 
 _LARGEST = 1e30  # price of a margin whose square is still far from overflow
+_SHARE_ABOVE = 0.25  # C2 / C1 by default
 _SHARP = 1e-13  # a relative gap at which the active set is that of the solution
 
 
@@ -21,13 +22,27 @@ class ODMMixin(BaseMarginClassifier):
     """The parameters of the ODM loss, and what its closed forms tell about a fit."""
 
     _parameter_constraints: dict = {
-        "C1": [Interval(Real, 0, _LARGEST, closed="right")],
-        "C2": [Interval(Real, 0, _LARGEST, closed="both")],
+        "C1": [Interval(Real, 0, _LARGEST, closed="right"), None],
+        "C2": [Interval(Real, 0, _LARGEST, closed="both"), None],
         "D": [Interval(Real, 0, 1, closed="left")],
     }
+    _price_per_weight: float  # C1 by default, for samples whose weights sum to one
+
+    def _resolve_prices(self, total_weight):
+        """Set `C1_` and `C2_` for samples whose weights sum to `total_weight`."""
+        C1 = self.C1
+        if C1 is None:
+            C1 = self._price_per_weight * total_weight
+            if not 1 / _LARGEST <= C1 <= _LARGEST:
+                raise ValueError(
+                    f"sample_weight (times class_weight) sums to {total_weight:.3g}, which is no "
+                    "sensible C1: give C1 a value, or scale the weights to a mean of one."
+                )
+        self.C1_ = float(C1)
+        self.C2_ = float(_SHARE_ABOVE * C1 if self.C2 is None else self.C2)
 
     def _make_loss(self):
-        return ODMLoss(float(self.C1), float(self.C2), float(self.D))
+        return ODMLoss(self.C1_, self.C2_, float(self.D))
 
     def _make_problem(self, design, y, weight):
         return MarginProblem(self._make_loss(), design, y, weight, fit_intercept=self.fit_intercept)
@@ -39,7 +54,8 @@ class ODMMixin(BaseMarginClassifier):
         follow in closed form, at about the price of one more fit. That holds as long as no
         other sample enters or leaves the active set; `exact` follows those that do. The
         weights of the remaining samples are kept, so a model without sample i is the one
-        fitted with `C1` and `C2` times ``(sum(s) - s_i) / sum(s)``, s being the weights.
+        fitted with `C1` and `C2` times ``(sum(s) - s_i) / sum(s)``, s being the weights; with
+        their defaults, which grow with the sum, it is the one fitted without the sample.
 
         Parameters
         ----------

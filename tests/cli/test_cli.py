@@ -216,7 +216,7 @@ def test_inspect_shows_the_model(run, flowers, tmp_path):
     assert code == 0
     for word in (
         "ODMClassifier",
-        "C1=256",
+        "C1=100",
         "versicolor, virginica",
         "certified gap",
         "error at most",

@@ -68,13 +68,16 @@ Cost = Annotated[
         "-c",
         "--C1",
         "--C",
-        help="Price of small margins: C1 of ODM, C of LDM. LIBSVM's C times the number of samples.",
+        help="Price of small margins: C1 of ODM, C of LDM. LIBSVM's C times the number of samples. "
+        "Default for ODM: the number of samples, with --linear a quarter of it.",
         rich_help_panel=_LEARNING,
     ),
 ]
 C2 = Annotated[
     float | None,
-    typer.Option("--C2", help="Price of margins above 1 + D.", rich_help_panel=_LEARNING),
+    typer.Option(
+        "--C2", help="Price of margins above 1 + D. Default: C1 / 4.", rich_help_panel=_LEARNING
+    ),
 ]
 D = Annotated[
     float | None,

@@ -49,8 +49,14 @@ def inspect(
         ", ".join(f"{name}={_short(value)}" for name, value in header["parameters"].items()),
         parameters=header["parameters"],
     )
-    if hasattr(est, "gamma_"):
-        report.add("gamma", f"{est.gamma_:.6g}", gamma=float(est.gamma_))
+    resolved = {
+        name: float(getattr(est, f"{name}_"))
+        for name in ("C1", "C2", "gamma")
+        if hasattr(est, f"{name}_")
+    }
+    if resolved:
+        shown = ", ".join(f"{name}={value:.6g}" for name, value in resolved.items())
+        report.add("resolved to", shown, **resolved)
     classes = est.classes_.tolist()
     report.add("classes", ", ".join(map(str, classes)), classes=classes)
     report.add("features", f"{est.n_features_in_}", n_features=int(est.n_features_in_))

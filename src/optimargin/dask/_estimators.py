@@ -241,8 +241,8 @@ class DaskLinearODMClassifier(_DaskClassifier):
 
     def __init__(
         self,
-        C1=64.0,
-        C2=16.0,
+        C1=None,
+        C2=None,
         D=0.2,
         *,
         fit_intercept=True,
@@ -322,8 +322,8 @@ class DaskODMClassifier(_DaskClassifier):
 
     def __init__(
         self,
-        C1=256.0,
-        C2=64.0,
+        C1=None,
+        C2=None,
         D=0.2,
         *,
         kernel="rbf",
