@@ -207,7 +207,13 @@ class BaseMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator,
         """
         check_is_fitted(self)
         X = canonical(validate_data(self, X, reset=False, **self._input_checks()))
-        scores = self._scores(X)
+        with np.errstate(over="ignore", invalid="ignore"):
+            scores = self._scores(X)
+        if not np.isfinite(scores).all():
+            raise ValueError(
+                f"Decision values overflow on X (largest absolute value {abs(X).max():.3g}): scale "
+                "the features as those of the training data."
+            )
         return scores[:, 0] if self.classes_.size == 2 else scores
 
     def _input_checks(self):

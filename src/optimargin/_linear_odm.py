@@ -5,13 +5,13 @@ from scipy.sparse import issparse
 from sklearn.base import _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
-from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.multiclass import _check_partial_fit_first_call, check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from optimargin._base import BaseMarginClassifier, check_scale, check_weights
+from optimargin._base import check_scale, check_weights
 from optimargin._chunked_fit import fit_linear
 from optimargin._core._svrg import StochasticPass
+from optimargin._linear_base import LinearClassifier
 from optimargin._odm_mixin import ODMMixin
 from optimargin.problems import FeatureDesign, LinearGramDesign
 from optimargin.solvers import SOLVERS
@@ -54,7 +54,7 @@ def choose_linear_solver(X, C, fit_intercept):
     return "newton_cg"
 
 
-class LinearODMClassifier(ODMMixin, BaseMarginClassifier):
+class LinearODMClassifier(ODMMixin, LinearClassifier):
     """Linear optimal margin distribution machine.
 
     Minimises ``|w|^2 / 2 + sum_i s_i l(y_i (x_i' w + b)) / sum_i s_i`` with the loss
@@ -141,7 +141,7 @@ class LinearODMClassifier(ODMMixin, BaseMarginClassifier):
     """
 
     _parameter_constraints: dict = {
-        **BaseMarginClassifier._parameter_constraints,
+        **LinearClassifier._parameter_constraints,
         **ODMMixin._parameter_constraints,
         "solver": [StrOptions({"auto", *SOLVERS})],
         "warm_start": ["boolean"],
@@ -188,17 +188,8 @@ class LinearODMClassifier(ODMMixin, BaseMarginClassifier):
         return problem.design.coefficients(w, intercept, problem)
 
     def _store(self, training, solutions):
-        coef = np.empty((len(solutions), self.n_features_in_))
-        intercept = np.empty(len(solutions))
-        for k, solution in enumerate(solutions):
-            coef[k], shift = training.design.features(solution.coef)
-            intercept[k] = solution.intercept + shift
+        super()._store(training, solutions)
         self.__dict__.pop("t_", None)  # a stream that was followed before ends here
-        self.coef_ = coef.astype(training.X.dtype, copy=False)
-        self.intercept_ = intercept.astype(training.X.dtype, copy=False)
-
-    def _scores(self, X):
-        return safe_sparse_dot(X, self.coef_.T, dense_output=True) + self.intercept_
 
     def _choose_solver(self, X):
         if self.solver != "auto":

@@ -7,7 +7,7 @@ from math import fsum
 
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky, eigh
-from scipy.sparse import issparse
+from scipy.sparse import csr_array, issparse
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
 
 from optimargin._core._kernels import rbf_in_place, weighted_distances
@@ -71,7 +71,8 @@ class Kernel:
 
 
 def _checked_callable(function, X, Y):
-    K = np.asarray(function(X, Y))
+    K = function(X, Y)
+    K = K.toarray() if issparse(K) else np.asarray(K)
     if K.shape != (X.shape[0], Y.shape[0]):
         raise ValueError(
             f"The kernel callable returned an array of shape {K.shape} for inputs of "
@@ -313,18 +314,23 @@ def resolve_gamma(gamma, X, sample_weight):
     sample_weight = sample_weight / sample_weight.max()  # whose sum and square are in range
     if gamma == "scale":
         weight = sample_weight / (sample_weight.sum() * X.shape[1])
-        if issparse(X):
-            mean = (weight @ X).sum()
-            variance = (weight @ X.multiply(X)).sum() - mean**2
-        else:
-            mean = (weight @ X).sum()
-            variance = (weight @ np.square(X - mean)).sum()
+        mean = (weight @ X).sum()
+        variance = weight @ _squares_around(X, mean)
         is_constant = variance <= (1e-14 * mean) ** 2  # to rounding
         return 1.0 if is_constant else 1.0 / (X.shape[1] * variance)
     if gamma == "mean_distance":
         width = mean_distance(X, sample_weight)
         return 1.0 / (2 * width**2) if width > 0 else 1.0
     return float(gamma)
+
+
+def _squares_around(X, center):
+    """Return the sums over features of ``(x - center)**2``, one a row."""
+    if not issparse(X):
+        return np.square(X - center).sum(axis=1)
+    squares = csr_array((np.square(X.data - center), X.indices, X.indptr), shape=X.shape)
+    absent = X.shape[1] - np.diff(X.indptr)
+    return squares.sum(axis=1) + absent * center**2
 
 
 def raise_overflow(kernel, X):
