@@ -57,7 +57,7 @@ def n_support_vectors(est, X, y):
     margins = margin_distribution(est, X, y).margins
     D = getattr(est, "D", 0.0)
     outside = margins < 1 - D
-    if getattr(est, "C2", 0.0) > 0:
+    if getattr(est, "C2_", 0.0) > 0:
         outside |= margins > 1 + D
     return int(outside.sum())
 
