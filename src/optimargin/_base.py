@@ -13,10 +13,16 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state, compute_class_weight
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    assert_all_finite,
+    check_is_fitted,
+    validate_data,
+)
 
 from optimargin._callbacks import CallbackSupportMixin, FitTasks, with_callbacks
-from optimargin._threads import one_blas_thread
+from optimargin._core._dense_products import sum_of_squares
+from optimargin._threads import n_threads_for, one_blas_thread
 from optimargin.problems import (
     FeatureDesign,
     KernelDesign,
@@ -117,7 +123,8 @@ class BaseMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator,
             The fitted estimator.
         """
         data = (X, y, sample_weight)
-        X, y = validate_data(self, X, y, **self._input_checks())
+        X, y = validate_data(self, X, y, ensure_all_finite=False, **self._input_checks())
+        check_finite(X, type(self).__name__)
         X = canonical(X)
         check_classification_targets(y)
         self.classes_ = np.unique(y)
@@ -305,15 +312,26 @@ def check_weights(sample_weight, X):
     return weight
 
 
+def check_finite(X, estimator_name):
+    """Raise scikit-learn's error for NaN and infinity, found in one pass on all cores."""
+    if not np.isfinite(_sum_of_squares(X)):
+        assert_all_finite(X, estimator_name=estimator_name, input_name="X")
+
+
 def check_scale(X):
     """Raise a clear error when products of the features would overflow."""
-    values = (X.data if issparse(X) else X).ravel()
-    with np.errstate(over="ignore"):
-        if values @ values <= float(np.finfo(X.dtype).max) ** 0.9:  # one fast pass
-            return
+    if _sum_of_squares(X) <= float(np.finfo(X.dtype).max) ** 0.9:  # one fast pass
+        return
+    values = X.data if issparse(X) else X
     largest = float(max(values.max(initial=0.0), -values.min(initial=0.0)))
     if largest > float(np.finfo(X.dtype).max) ** 0.45:
         raise ValueError(
             f"X has values as large as {largest:.3g}, whose products overflow: scale the "
             "features, for example with StandardScaler."
         )
+
+
+def _sum_of_squares(X):
+    values = (X.data if issparse(X) else X).ravel()
+    n_threads = n_threads_for(values.size)
+    return sum_of_squares(values, np.zeros(n_threads), n_threads)

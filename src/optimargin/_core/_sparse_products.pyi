@@ -7,7 +7,6 @@ Vector: TypeAlias = NDArray[np.float64]
 Data: TypeAlias = NDArray[np.floating]
 Index: TypeAlias = NDArray[np.integer]
 
-def dense_pack(X: Data, center: Vector, rows: Index, scale: Vector, out: Vector) -> None: ...
 def csr_matvec(
     data: Data, indices: Index, indptr: Index, v: Vector, out: Vector, n_threads: int
 ) -> None: ...
@@ -23,15 +22,6 @@ def csr_weighted_gram(
     indptr: Index,
     rows: Index,
     weight: Vector,
-    partial: Vector,
-    n_threads: int,
-) -> None: ...
-def dense_hessian_product(
-    X: Data,
-    center: Vector,
-    rows: Index,
-    weight: Vector,
-    v: Vector,
     partial: Vector,
     n_threads: int,
 ) -> None: ...

@@ -1,36 +1,13 @@
-"""Products of a data matrix with vectors, in the matrix's own precision and layout.
+"""Products of sparse rows with vectors and with themselves, in threads of our own.
 
-The data stay float32 or float64, dense or CSR, exactly as the caller holds them; every
-vector is float64 and every sum is accumulated in float64. That is what numpy cannot do
-without first copying a float32 matrix to float64.
+The data stay float32 or float64 as the caller holds them; every vector is float64 and every sum
+is accumulated in float64.
 """
 
 from cython cimport floating
 from cython.parallel cimport prange
 
 from optimargin._core._sparse cimport gather_dot, index_t, scatter_add
-
-
-def dense_pack(
-    const floating[:, ::1] X,  # in
-    const double[::1] center,  # in
-    const Py_ssize_t[::1] rows,  # in
-    const double[::1] scale,  # in
-    double[:, ::1] out,  # out
-):
-    """out[:, :d] = scale[:, None] * (X[rows] - center); out[:, d] = scale."""
-    cdef Py_ssize_t n_rows = rows.shape[0], n_cols = X.shape[1], k, j
-    cdef double s
-    cdef const floating* row
-    cdef double* target
-    with nogil:
-        for k in range(n_rows):
-            row = &X[rows[k], 0]
-            target = &out[k, 0]
-            s = scale[k]
-            for j in range(n_cols):
-                target[j] = s * (row[j] - center[j])
-            target[n_cols] = s
 
 
 def csr_matvec(
@@ -113,40 +90,6 @@ def csr_weighted_gram(
                     target[indices[l]] += scale * data[l]
                 partial[t, n_cols, indices[k]] += scale
             partial[t, n_cols, n_cols] += weight[r]
-
-
-def dense_hessian_product(
-    const floating[:, ::1] X,  # in
-    const double[::1] center,  # in
-    const Py_ssize_t[::1] rows,  # in
-    const double[::1] weight,  # in, one a row of `rows`
-    const double[::1] v,  # in
-    double[:, ::1] partial,  # out, (n_threads, d + 1); zero on entry
-    int n_threads,
-):
-    """partial.sum(axis=0) == Z.T @ (weight * (Z[:, :d] @ v)), Z = [X[rows] - center, 1].
-
-    Each row is read once for both products.
-    """
-    cdef Py_ssize_t n_rows = rows.shape[0], n_cols = X.shape[1], k, j, t
-    cdef double scale, shift = 0.0
-    cdef const floating* row
-    cdef double* local
-    for j in range(n_cols):
-        shift += center[j] * v[j]
-    for t in prange(n_threads, nogil=True, num_threads=n_threads, schedule="static"):
-        local = &partial[t, 0]
-        for k in range(n_rows * t // n_threads, n_rows * (t + 1) // n_threads):
-            row = &X[rows[k], 0]
-            scale = -shift
-            for j in range(n_cols):
-                scale = scale + row[j] * v[j]
-            scale = scale * weight[k]
-            for j in range(n_cols):
-                local[j] = local[j] + scale * row[j]
-            local[n_cols] = local[n_cols] + scale
-        for j in range(n_cols):
-            local[j] = local[j] - local[n_cols] * center[j]
 
 
 def csr_hessian_product(
