@@ -268,6 +268,8 @@ class BaseMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator,
 
     def _class_factors(self, totals):
         """Return the factor of each class; `totals` are the sums of their sample weights."""
+        if self.class_weight is None:
+            return np.ones(totals.size)
         if isinstance(self.class_weight, str):
             with np.errstate(divide="ignore"):
                 factor = totals.sum() / (totals.size * totals)

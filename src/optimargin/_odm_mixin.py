@@ -4,7 +4,6 @@ from copy import copy
 from numbers import Real
 
 import numpy as np
-from sklearn.model_selection import check_cv
 from sklearn.utils._param_validation import Interval, StrOptions, validate_params
 from sklearn.utils.validation import validate_data
 
@@ -110,6 +109,8 @@ class ODMMixin(BaseMarginClassifier):
         -------
         scores : ndarray of shape (n_samples,) or (n_samples, n_classes)
         """
+        from sklearn.model_selection import check_cv  # slow to import
+
         X, y, sample_weight = self._training_arguments(X, y, sample_weight)
         splits = list(check_cv(cv, y, classifier=True).split(X, y, groups))
         fold = np.full(len(y), -1)
