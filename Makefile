@@ -20,15 +20,17 @@ test test-slow coverage: export OPENBLAS_NUM_THREADS ?= 1
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: build/.plot  ## ODM beside an SVM on breast cancer data: a table and a picture
+demo: build/.study  ## the paper's study in small, on data that need no download: tables and a report
 	@$(compile)
-	@python examples/demo.py
+	@mkdir -p build/demo && rm -f build/demo/study.sqlite
+	@optimargin study run --quick --store build/demo/study.sqlite --jobs 2
+	@optimargin study report --store build/demo/study.sqlite --out build/demo/report
 
 study: build/.study  ## the paper's study: Tables 2 to 4; stop it any time, it goes on from there
 	@$(compile)
 	@mkdir -p build/study
-	@python -m optimargin.cli.study run --table 2 --table 3 --table 4 --store build/study/study.sqlite --jobs 2
-	@python -m optimargin.cli.study report --store build/study/study.sqlite --out build/study/report
+	@optimargin study run --table 2 --table 3 --table 4 --store build/study/study.sqlite --jobs 2
+	@optimargin study report --store build/study/study.sqlite --out build/study/report
 
 test: build/.test  ## tests and coverage
 	@$(compile)

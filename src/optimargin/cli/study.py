@@ -13,11 +13,10 @@ app = typer.Typer(
 )
 
 DEFAULT_STORE = Path("study.sqlite")
-QUICK_DATASETS = ("wdbc",)
-QUICK_METHODS = ("svm", "lda", "odm_default", "svm_wide")
-QUICK_REPEATS = 3
-# The second reading of ODM^L costs as much as all else together: it runs when asked for.
-ON_REQUEST = ("odml_sum",)
+QUICK_DATASETS = ("wdbc", "iris", "wine", "digits")
+QUICK_METHODS = ("svm", "odml", "odm", "svm_wide", "odm_default")
+QUICK_REPEATS = 4
+ON_REQUEST = ("odml_mean",)  # another reading of a column that is there
 
 StoreOption = Annotated[Path, typer.Option("--store", help="The SQLite file of the results.")]
 TablesOption = Annotated[
@@ -42,11 +41,11 @@ def _listed(values):
 
 def _planned(tables, datasets, methods, repeats, quick=False):
     """Return the units that the options describe."""
-    from optimargin.datasets import find_set
     from optimargin.study.methods import METHODS, find_methods
     from optimargin.study.protocol import TABLES, plan
+    from optimargin.study.sample_sets import set_name
 
-    numbers = tables or ([2] if quick else [2, 3])
+    numbers = tables or [2, 3]
     for number in numbers:
         if number not in TABLES:
             raise ValueError(f"There is no table {number} of accuracies: use 2, 3 or 4.")
@@ -56,7 +55,7 @@ def _planned(tables, datasets, methods, repeats, quick=False):
         names, keys = names or list(QUICK_DATASETS), keys or list(QUICK_METHODS)
         repeats = repeats or QUICK_REPEATS
     chosen = find_methods(keys or [key for key in METHODS if key not in ON_REQUEST])
-    resolved = None if names is None else [find_set(name).name for name in names]
+    resolved = None if names is None else [set_name(name) for name in names]
     units = plan(numbers, chosen, resolved, repeats)
     if not units:
         raise ValueError("No unit fits: the sets or methods do not belong to these tables.")
@@ -78,12 +77,13 @@ def _explain(function, *arguments, **options):
 
 def _keep_available(units):
     """Leave out sets that are not at hand, and say so; at least one must be."""
-    from optimargin.datasets import DatasetUnavailableError, load_paper_dataset
+    from optimargin.datasets import DatasetUnavailableError
+    from optimargin.study.sample_sets import load_set
 
     missing = {}
     for name in dict.fromkeys(unit.dataset for unit in units):
         try:
-            load_paper_dataset(name)
+            load_set(name)
         except DatasetUnavailableError as error:
             missing[name] = error
             typer.secho(f"Skipped: {error}", fg="yellow", err=True)

@@ -16,6 +16,7 @@ from optimargin.study.methods import METHODS
 from optimargin.study.protocol import Unit, make_problem
 
 MARGIN_METHODS = ("svm", "odml", "odm")
+MARGIN_KINDS = ("geometric", "functional")
 TIME_METHODS = ("svm", "svm_sgd", "odml", "odm")
 DS = np.arange(6) / 10
 LINE_STYLES: list[Any] = _style.LINE_STYLES
@@ -88,31 +89,34 @@ def margin_claims(results, datasets, table=3, methods=MARGIN_METHODS):
     Returns
     -------
     claims : list of dict
-        One a set and method: whether its curve lies to the right of the SVM's (its share of
-        the quantiles that are larger), and the smallest margins; geometric margins.
+        One a set and method, for geometric and functional margins each: the share of quantiles
+        that are larger than the SVM's, and both smallest margins.
     curves : dict of str to dict of str to MarginDistribution
+        Of geometric margins.
     """
     claims, curves = [], {}
     for dataset in datasets:
         problem, models = fitted_models(results, table, dataset, methods)
         if problem is None:
             continue
-        curves[dataset] = {
-            m: margin_distribution(model, problem.X, problem.y, kind="geometric")
-            for m, model in models.items()
+        distributions = {
+            kind: {
+                m: margin_distribution(model, problem.X, problem.y, kind=kind)
+                for m, model in models.items()
+            }
+            for kind in MARGIN_KINDS
         }
-        svm = np.sort(curves[dataset]["svm"].margins)
+        curves[dataset] = distributions["geometric"]
         for method in methods[1:]:
-            ours = np.sort(curves[dataset][method].margins)
-            claims.append(
-                {
-                    "dataset": dataset,
-                    "method": method,
+            claim = {"dataset": dataset, "method": method}
+            for kind, by_method in distributions.items():
+                ours, svm = (np.sort(by_method[m].margins) for m in (method, methods[0]))
+                claim[kind] = {
                     "right": float(np.mean(ours > svm)),
                     "minimum": float(ours[0]),
                     "svm_minimum": float(svm[0]),
                 }
-            )
+            claims.append(claim)
     return claims, curves
 
 

@@ -37,7 +37,10 @@ from optimargin.study.selection import (
 PAPER_CS = (10.0, 50.0, 100.0)
 WIDE_CS = tuple(2.0**k for k in range(-5, 16, 2))
 PAPER_LAMBDAS = tuple(2.0**k for k in range(-8, -1))
-_LARGE = 1000  # training samples above which no Gram matrix is kept
+PAPER_C1S = tuple(2.0**k for k in range(11))
+PAPER_DS = tuple(k / 10 for k in range(6))
+_LARGE = 1000  # training samples above which grids are thinned and peers are LIBLINEAR's
+_LIBLINEAR = {"loss": "hinge", "tol": 0.1, "random_state": 0}  # its own default tolerance
 
 
 @dataclass(frozen=True)
@@ -69,8 +72,13 @@ class Method:
 
 
 def is_large(problem):
-    """Return whether a problem is too large for a Gram matrix."""
+    """Return whether a problem is one of the large sets."""
     return problem.y.size > _LARGE
+
+
+def has_gram(problem):
+    """Return whether a Gram matrix is the smaller description of a problem."""
+    return not is_large(problem) or problem.y.size < problem.X.shape[1]
 
 
 def _kernel(problem, params):
@@ -91,20 +99,20 @@ def _select_svm(problem):
 
 def _build_svm(problem, params):
     if is_large(problem):
-        return LinearSVC(C=params["C"], loss="hinge", fit_intercept=False, random_state=0)
+        return LinearSVC(C=params["C"], fit_intercept=False, **_LIBLINEAR)
     C = problem.y.size * params["C"]
     return LDMClassifier(C, 0.0, 0.0, fit_intercept=False, **_kernel(problem, params))
 
 
 def _select_wide_svm(problem):
     if is_large(problem):
-        return choose_by_refits(problem, _build_wide_svm, [{"C": C} for C in WIDE_CS])
+        return choose_by_refits(problem, _build_wide_svm, [{"C": C} for C in WIDE_CS[::2]])
     return choose(problem, *svc_solver(WIDE_CS))
 
 
 def _build_wide_svm(problem, params):
     if is_large(problem):
-        return LinearSVC(C=params["C"], loss="hinge", random_state=0)
+        return LinearSVC(C=params["C"], **_LIBLINEAR)
     return SVC(C=params["C"], max_iter=SVC_MAX_ITER, **_kernel(problem, params))
 
 
@@ -118,16 +126,11 @@ def _select_sgd_svm(problem):
 
 
 def _select_odml(problem, *, per_sample):
-    if is_large(problem):
-        points = [
-            {"C": C, "lambda1": l1, "lambda2": l2}
-            for C in PAPER_CS
-            for l1 in PAPER_LAMBDAS[::3]
-            for l2 in PAPER_LAMBDAS[::3]
-        ]
-        return choose_by_refits(problem, partial(_build_odml, per_sample=per_sample), points)
-    solver = ldm_solver(PAPER_CS, PAPER_LAMBDAS, PAPER_LAMBDAS, per_sample=per_sample)
-    return choose(problem, *solver)
+    lambdas = PAPER_LAMBDAS[::6] if is_large(problem) else PAPER_LAMBDAS
+    solve, points = ldm_solver(PAPER_CS, lambdas, lambdas, per_sample=per_sample)
+    if has_gram(problem):
+        return choose(problem, solve, points)
+    return choose_by_refits(problem, partial(_build_odml, per_sample=per_sample), points)
 
 
 def _build_odml(problem, params, *, per_sample):
@@ -155,7 +158,15 @@ def _chosen(problem, search):
 
 
 def _select_odm(problem, *, fit_intercept):
-    search = _odm_cv(problem, C1s="paper", cv=problem.folds, fit_intercept=fit_intercept)
+    step = 2 if is_large(problem) and has_gram(problem) else 1
+    search = _odm_cv(
+        problem,
+        C1s=PAPER_C1S[::step],
+        C2s=PAPER_C1S[::step],
+        Ds=PAPER_DS[::step],
+        cv=problem.folds,
+        fit_intercept=fit_intercept,
+    )
     return _chosen(problem, search.fit(problem.X, problem.y))
 
 
@@ -225,19 +236,19 @@ METHODS = {
         Method(
             "odml",
             "ODM^L",
-            "The large margin distribution machine with the paper's grid, C/m a sample as printed.",
+            "The large margin distribution machine with the paper's grid, C the price of a sample.",
             _ALL,
-            partial(_select_odml, per_sample=False),
-            partial(_build_odml, per_sample=False),
+            partial(_select_odml, per_sample=True),
+            partial(_build_odml, per_sample=True),
             "ODM^L",
         ),
         Method(
-            "odml_sum",
-            "ODM^L, C a sample",
-            "ODM^L with C the price of each sample's loss, as in the authors' first program.",
+            "odml_mean",
+            "ODM^L, C/m",
+            "ODM^L with the price C/m a sample, as the paper prints it.",
             _REGULAR,
-            partial(_select_odml, per_sample=True),
-            partial(_build_odml, per_sample=True),
+            partial(_select_odml, per_sample=False),
+            partial(_build_odml, per_sample=False),
         ),
         Method(
             "odm",

@@ -13,8 +13,9 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.model_selection import StratifiedKFold
 
-from optimargin.datasets import list_paper_datasets, load_paper_dataset
+from optimargin.datasets import list_paper_datasets
 from optimargin.kernels import mean_distance
+from optimargin.study.sample_sets import SAMPLE_SETS, load_set
 
 N_FOLDS = 5
 WIDTHS = 2.0 ** np.arange(2, -3, -1)  # multiples of the mean distance, smoothest first
@@ -147,7 +148,7 @@ def half_split(y, seed):
 
 @lru_cache(maxsize=4)
 def _numeric_set(name):
-    X, labels = load_paper_dataset(name, return_X_y=True)
+    X, labels = load_set(name)
     return X, np.where(labels == np.unique(labels)[1], 1, -1)
 
 
@@ -169,6 +170,12 @@ def _scaled(X, low, span):
     return (X - low) / span
 
 
+def set_names(number):
+    """Return the sets that a table can have: the paper's, then the small ones for samples."""
+    scale = TABLES[number].scale
+    return list_paper_datasets(scale) + (list(SAMPLE_SETS) if scale == "regular" else [])
+
+
 def plan(tables, methods, datasets=None, repeats=None):
     """Return the units of a study, breadth first.
 
@@ -178,7 +185,7 @@ def plan(tables, methods, datasets=None, repeats=None):
     methods : dict of str to Method
         Only those that are defined for a table are planned for it.
     datasets : sequence of str, default=None
-        All of a table's scale when not given.
+        All of the paper's for a table when not given.
     repeats : int, default=None
         As many as in the paper when not given.
 
@@ -191,7 +198,8 @@ def plan(tables, methods, datasets=None, repeats=None):
     units = []
     for number in tables:
         table = TABLES[number]
-        names = [n for n in list_paper_datasets(table.scale) if datasets is None or n in datasets]
+        wanted = list_paper_datasets(table.scale) if datasets is None else datasets
+        names = [name for name in set_names(number) if name in wanted]
         for repeat in range(1, (repeats or table.repeats) + 1):
             units += [
                 Unit(number, name, repeat, key)

@@ -2,6 +2,7 @@
 
 import json
 from importlib.resources import files
+from itertools import pairwise
 from pathlib import Path
 
 from optimargin.study import figures, tables
@@ -12,6 +13,7 @@ from optimargin.study.statistics import REFERENCE, make_comparison
 
 RIVALS = ("svm", "svm_wide")
 CLAIMANTS = ("odm", "odml", "odm_default")
+N_FIGURES = 6
 REPRESENTATIVE = ("wdbc", "sonar", "heart-statlog", "vote", "diabetes", "german")
 
 
@@ -100,11 +102,15 @@ def make_context(results):
             }
         )
     claims, curves = _margins(results)
-    effect = figures.band_effect(results, list(curves)[:6], 3 if _has(results, 3) else 2)
+    shown = dict(list(curves.items())[:N_FIGURES])
+    effect = figures.band_effect(results, list(shown), 3 if _has(results, 3) else 2)
     return {
         "sections": sections,
-        "margins_figure": figures.margins_figure(curves) if curves else None,
+        "margins_figure": figures.margins_figure(shown) if shown else None,
         "claims": claims,
+        "margin_kinds": figures.MARGIN_KINDS,
+        "margin_verdicts": margin_verdicts(claims),
+        "band_verdict": band_verdict(effect) if effect else None,
         "times_figure": figures.times_figure(results),
         "band_figure": figures.band_figure(effect) if effect else None,
         "band": effect,
@@ -121,13 +127,52 @@ def _has(results, table):
     return any(r.unit.table == table for r in results)
 
 
+def margin_verdicts(claims):
+    """Return sentences: on how many sets the paper's claims about margins hold.
+
+    Parameters
+    ----------
+    claims : list of dict
+        See `figures.margin_claims`.
+    """
+    sentences = []
+    for method in dict.fromkeys(claim["method"] for claim in claims):
+        own = [claim for claim in claims if claim["method"] == method]
+        for kind in figures.MARGIN_KINDS:
+            right = sum(claim[kind]["right"] > 0.5 for claim in own)
+            smaller = sum(claim[kind]["minimum"] < claim[kind]["svm_minimum"] for claim in own)
+            sentences.append(
+                f"{METHODS[method].label}, {kind} margins: most lie to the right of the SVM's on "
+                f"{right} of {len(own)} sets; the smallest is smaller than the SVM's on {smaller}."
+            )
+    return sentences
+
+
+def band_verdict(effect):
+    """Return a sentence: whether a larger D leaves fewer support vectors."""
+    names = list(dict.fromkeys(row["dataset"] for row in effect))
+    falls = 0
+    for name in names:
+        shares = [row["support"] for row in effect if row["dataset"] == name]
+        falls += all(b <= a for a, b in pairwise(shares))
+    first, last = (
+        sum(row["support"] for row in effect if row["D"] == D) / len(names)
+        for D in (effect[0]["D"], effect[-1]["D"])
+    )
+    return (
+        f"With D from {effect[0]['D']:g} to {effect[-1]['D']:g} the share of support vectors falls "
+        f"from {100 * first:.0f} % to {100 * last:.0f} % on average, without ever rising on "
+        f"{falls} of {len(names)} sets."
+    )
+
+
 def _margins(results):
-    """Return claims and curves of up to six sets, RBF where there is any."""
+    """Return claims and curves, the representative sets first, RBF where there is any."""
     table = 3 if _has(results, 3) else 2
     known = {r.unit.dataset for r in results if r.unit.table == table}
     names = [n for n in REPRESENTATIVE if n in known]
     names += [n for n in sorted(known) if n not in names]
-    claims, curves = figures.margin_claims(results, names[:6], table)
+    claims, curves = figures.margin_claims(results, names, table)
     for claim in claims:
         claim["label"] = METHODS[claim["method"]].label
     return claims, curves

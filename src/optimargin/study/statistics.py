@@ -9,9 +9,8 @@ from importlib.resources import files
 import numpy as np
 from scipy.stats import friedmanchisquare, rankdata, ttest_rel
 
-from optimargin.datasets import list_paper_datasets
 from optimargin.study.methods import METHODS
-from optimargin.study.protocol import TABLES
+from optimargin.study.protocol import set_names
 
 SIGNIFICANCE = 0.05
 REFERENCE = "svm"
@@ -166,7 +165,7 @@ def make_comparison(results, number, methods=None):
         methods = [m for m, n_sets in covered.items() if n_sets >= least]
     chosen = [m for m in METHODS if m in covered and m in methods]
     cells, repeats = {}, {}
-    for dataset in list_paper_datasets(TABLES[number].scale):
+    for dataset in set_names(number):
         parts = [accuracies.get((dataset, m), {}) for m in chosen]
         common = set.intersection(*map(set, parts)) if parts else set()
         if not common:
