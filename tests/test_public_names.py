@@ -22,9 +22,7 @@ def test_unknown_names_are_refused():
 
 def test_import_is_quick():
     code = "import optimargin, sys; print('sklearn' in sys.modules)"
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
 
 

@@ -95,9 +95,7 @@ class Job:
 
 def classifier_class(machine, *, search=False):
     """Return the estimator that ``--linear`` and ``--ldm`` name, or its form that selects."""
-    return getattr(
-        optimargin, _CLASSIFIERS[machine.linear, machine.ldm] + ("CV" if search else "")
-    )
+    return getattr(optimargin, _CLASSIFIERS[machine.linear, machine.ldm] + ("CV" if search else ""))
 
 
 def make_scaler(scaling, X):

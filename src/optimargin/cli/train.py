@@ -42,9 +42,7 @@ def train(
     learning = import_learning()
     job = learning.Job(data, model, save_plot, reading, showing)
     classifier = learning.classifier_class(machine)
-    parameters = opt.given(
-        classifier, **costs.parameters(ldm=machine.ldm), **machine.parameters()
-    )
+    parameters = opt.given(classifier, **costs.parameters(ldm=machine.ldm), **machine.parameters())
     clock = Stopwatch()
     X, y = job.read()
     reading_time = clock.lap()

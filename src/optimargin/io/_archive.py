@@ -73,7 +73,7 @@ class _Tree:
                 content={key: self.node(v) for key, v in value.items()},
                 key_types=self._named(list, "ListNode", content=key_types),
             )
-        if kind is np.ndarray and not value.dtype.hasobject or isinstance(value, np.generic):
+        if (kind is np.ndarray and not value.dtype.hasobject) or isinstance(value, np.generic):
             return self._stored(kind, "NdArrayNode", "numpy", ".npy", np.save, value)
         if kind in (csr_matrix, csr_array):
             return self._stored(kind, "SparseMatrixNode", "scipy", ".npz", save_npz, value)
