@@ -317,8 +317,9 @@ def resolve_gamma(gamma, X, sample_weight):
             mean = (weight @ X).sum()
             variance = (weight @ X.multiply(X)).sum() - mean**2
         else:
-            mean = (weight @ X).sum()
-            variance = (weight @ np.square(X - mean)).sum()
+            # Not by BLAS, whose threads would still be awake when those of the core begin.
+            mean = (weight * X.sum(axis=1, dtype=np.float64)).sum()
+            variance = (weight * row_norms(X - mean, squared=True)).sum()
         is_constant = variance <= (1e-14 * mean) ** 2  # to rounding
         return 1.0 if is_constant else 1.0 / (X.shape[1] * variance)
     if gamma == "mean_distance":
