@@ -314,8 +314,8 @@ def resolve_gamma(gamma, X, sample_weight):
     sample_weight = sample_weight / sample_weight.max()  # whose sum and square are in range
     if gamma == "scale":
         weight = sample_weight / (sample_weight.sum() * X.shape[1])
-        mean = (weight @ X).sum()
-        variance = weight @ _squares_around(X, mean)
+        mean = (weight * X.sum(axis=1, dtype=np.float64)).sum()
+        variance = (weight * _squares_around(X, mean)).sum()
         is_constant = variance <= (1e-14 * mean) ** 2  # to rounding
         return 1.0 if is_constant else 1.0 / (X.shape[1] * variance)
     if gamma == "mean_distance":
@@ -327,7 +327,7 @@ def resolve_gamma(gamma, X, sample_weight):
 def _squares_around(X, center):
     """Return the sums over features of ``(x - center)**2``, one a row."""
     if not issparse(X):
-        return np.square(X - center).sum(axis=1)
+        return row_norms(X - center, squared=True)
     squares = csr_array((np.square(X.data - center), X.indices, X.indptr), shape=X.shape)
     absent = X.shape[1] - np.diff(X.indptr)
     return squares.sum(axis=1) + absent * center**2

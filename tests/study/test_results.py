@@ -102,28 +102,12 @@ def test_quick_study_runs_reports_and_moves_to_another_store(tmp_path, monkeypat
     store = tmp_path / "s.sqlite"
     options = ["--store", str(store)]
     methods = "svm,mamc,odm_default,lda,svm_wide"
-    small = ["run", "--quick", "--methods", methods, "--repeats", "1", *options]
+    selection = ["--table", "2", "--datasets", "wdbc", "--methods", methods, "--repeats", "1"]
+    small = ["run", "--quick", *selection, *options]
     outcome = runner.invoke(app, small)
     assert outcome.exit_code == 0, outcome.output
     assert "wdbc" in outcome.output
-    assert (
-        "5 of 5 units"
-        in runner.invoke(
-            app,
-            [
-                "status",
-                "--table",
-                "2",
-                "--datasets",
-                "wdbc",
-                "--methods",
-                methods,
-                "--repeats",
-                "1",
-                *options,
-            ],
-        ).output
-    )
+    assert "5 of 5 units" in runner.invoke(app, ["status", *selection, *options]).output
     out = tmp_path / "report"
     outcome = runner.invoke(app, ["report", "--out", str(out), *options])
     assert outcome.exit_code == 0, outcome.output

@@ -37,7 +37,7 @@ class LandmarkDesign:
 
     space = "feature"
     is_sparse = False
-    own_threads = False
+    own_threads = True
     center = None
 
     def __init__(self, kernel, X, landmarks, factor, *, dtype, max_bytes):

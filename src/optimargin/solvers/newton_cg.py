@@ -138,14 +138,16 @@ class _SampleSpace:
         columns = problem.design.columns(np.sort(landmarks))
         core = columns[np.sort(landmarks)]
         core[np.diag_indices_from(core)] += 1e-6 * np.trace(core) / n_landmarks or 1.0
-        self.factor = solve_triangular(cholesky(core, lower=True), columns.T, lower=True).T
+        self.factor = np.ascontiguousarray(
+            solve_triangular(cholesky(core, lower=True), columns.T, lower=True).T
+        )
 
     def start(self):
         """Solve with the Nystrom factor instead of the kernel matrix."""
         problem = self.problem
         rough = MarginProblem(
             problem.loss,
-            FeatureDesign(np.ascontiguousarray(self.factor)),
+            FeatureDesign(self.factor),
             problem.y,
             problem.weight,
             fit_intercept=problem.fit_intercept,
@@ -172,13 +174,14 @@ class _SampleSpace:
 
     def _solve(self, active, root, right):
         """Solve ``(I + diag(root) K[active, active] diag(root)) x = right`` for each row."""
-        low_rank = root[:, None] * self.factor[active]
-        core = low_rank.T @ low_rank
+        low_rank = FeatureDesign(root[:, None] * self.factor[active])
+        core = low_rank.weighted_gram(np.ones(active.size))[:-1, :-1]
         core[np.diag_indices_from(core)] += 1.0
         core = cho_factor(core, lower=True)
 
         def precondition(R):
-            return R - cho_solve(core, low_rank.T @ R.T).T @ low_rank.T
+            inner = cho_solve(core, np.column_stack([low_rank.represent(r) for r in R]))
+            return R - np.array([low_rank.decision(v) for v in np.ascontiguousarray(inner.T)])
 
         padded = np.zeros((right.shape[0], self.problem.design.n_samples))
 
