@@ -108,7 +108,7 @@ def test_what_has_no_onnx_form_is_refused():
         to_onnx(ODMClassifier(kernel=lambda A, B: A @ B.T).fit(X, y))
     with pytest.raises(ValueError, match="kernel is 'precomputed'"):
         to_onnx(ODMClassifier(kernel="precomputed").fit(X @ X.T, y))
-    with pytest.raises(ValueError, match="dtype=.*float64"):
+    with pytest.raises(ValueError, match=r"dtype=.*float64"):
         to_onnx(ODMClassifier().fit(X, y), dtype=np.int64)
     with pytest.raises(ValueError, match="not fitted"):
         to_onnx(ODMClassifier())

@@ -16,6 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from optimargin._callbacks import CallbackSupportMixin, FitTasks, with_callbacks
+from optimargin._doc_link import DocLinkMixin
 from optimargin._threads import one_blas_thread
 from optimargin.problems import (
     FeatureDesign,
@@ -49,7 +50,9 @@ class TrainingProblems:
     problems: list[MarginProblem]
 
 
-class BaseMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
+class BaseMarginClassifier(
+    DocLinkMixin, CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=ABCMeta
+):
     """Encode classes and weights, solve one problem a class, store the diagnostics.
 
     A subclass says what the loss is, how the data become a design matrix, and how solutions
