@@ -1,6 +1,10 @@
-"""Sphinx configuration. Builds offline: no inventories or other pages are fetched."""
+"""Sphinx configuration. Pages are built and read offline: nothing is fetched from elsewhere."""
 
+import sys
 from importlib.metadata import version as installed_version
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent / "_extensions"))
 
 project = "optimargin"
 author = "The optimargin developers"
@@ -12,7 +16,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.doctest",
-    "sphinx.ext.mathjax",
+    "mathml",
     "numpydoc",
     "sphinx_gallery.gen_gallery",
 ]
@@ -43,4 +47,7 @@ html_theme_options = {
     "show_prev_next": False,
     "secondary_sidebar_items": ["page-toc"],
 }
+html_math_renderer = "mathml"
+html_static_path = ["_static"]
+html_css_files = ["formula.css"]
 html_show_sourcelink = False

@@ -22,6 +22,7 @@ from sklearn.utils.validation import (
 
 from optimargin._callbacks import CallbackSupportMixin, FitTasks, with_callbacks
 from optimargin._core._dense_products import sum_of_squares
+from optimargin._doc_link import DocLinkMixin
 from optimargin._threads import n_threads_for, one_blas_thread
 from optimargin.problems import (
     FeatureDesign,
@@ -55,7 +56,9 @@ class TrainingProblems:
     problems: list[MarginProblem]
 
 
-class BaseMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
+class BaseMarginClassifier(
+    DocLinkMixin, CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=ABCMeta
+):
     """Encode classes and weights, solve one problem a class, store the diagnostics.
 
     A subclass says what the loss is, how the data become a design matrix, and how solutions

@@ -21,6 +21,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from optimargin._base import BaseMarginClassifier
+from optimargin._doc_link import DocLinkMixin
 from optimargin._kernel_base import KernelClassifier
 from optimargin._selection.grid import describe, make_grid, run_grid, single_threaded
 from optimargin._selection.machines import Machine
@@ -32,7 +33,7 @@ from optimargin._selection.training import TrainingSet
 GRID = ["array-like", StrOptions({"paper"}), None]
 
 
-class BaseSelectionCV(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
+class BaseSelectionCV(DocLinkMixin, ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
     """Choose parameters by held-out scores, then fit with them.
 
     A subclass says which machine is tuned and by which estimator it is fitted. For every

@@ -212,7 +212,7 @@ class DaskLinearODMClassifier(_DaskClassifier):
         Passes over the data, those that looked at them first included.
     n_features_in_ : int
         Number of features.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Names of the columns of a dataframe.
 
     Examples
