@@ -51,3 +51,16 @@ cdef void _row_product(
         out[i] += optimargin_panel_row_float(row, square, width, v[i], v, out)
     else:
         out[i] += optimargin_panel_row_double(row, square, width, v[i], v, out)
+
+
+def rows_product(
+    const floating[:, ::1] K,  # in
+    const double[::1] v,  # in
+    double[::1] out,  # out
+):
+    """out[:] = K @ v."""
+    cdef Py_ssize_t i
+    with nogil:
+        for i in range(K.shape[0]):
+            out[i] = 0.0
+            _row_product(&K[i, 0], 0, K.shape[1], 0, &v[0], &out[i])
