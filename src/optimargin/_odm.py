@@ -264,10 +264,12 @@ class ODMClassifier(ODMMixin, KernelClassifier):
             dtype = np.float32 if self.tol > _FLOAT32_TOL else X.dtype
             if not PreparedKernel(self._kernel, X, dtype).is_finite():
                 dtype = X.dtype
-            return PanelDesign(self._kernel, X, dtype=dtype, max_bytes=self.cache_size * 1e6)
+            prepared = PreparedKernel(self._kernel, X, dtype)
+            return PanelDesign(prepared, max_bytes=self.cache_size * 1e6)
         if n_samples**2 * X.dtype.itemsize <= self.cache_size * 1e6:
             return KernelDesign(self._kernel(X))
-        return PanelDesign(self._kernel, X, dtype=X.dtype, max_bytes=self.cache_size * 1e6)
+        # Half for the rows that coordinate descent keeps, half for what certifies it.
+        return PanelDesign(PreparedKernel(self._kernel, X), max_bytes=self.cache_size / 2 * 1e6)
 
     def _check_approximation(self):
         if not self._kernel.is_positive_semidefinite:

@@ -2,6 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass, replace
 from math import fsum
 
@@ -10,6 +11,7 @@ from scipy.linalg import LinAlgError, cholesky, eigh
 from scipy.sparse import csr_array, issparse
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
 
+from optimargin._core._gram import rows_product
 from optimargin._core._kernels import rbf_in_place, weighted_distances
 from optimargin._threads import for_each
 
@@ -136,6 +138,34 @@ class PreparedKernel:
             # Distances in units of the width: neither they nor gamma leave the range of dtype.
             X = X * np.sqrt(self.kernel.gamma).astype(X.dtype)
         return X.astype(dtype, copy=False)
+
+    @property
+    def n_samples(self):
+        """The number of samples."""
+        return self._X.shape[0]
+
+    @property
+    def dtype(self):
+        """The precision of the kernel values."""
+        return self._X.dtype
+
+    def take(self, rows):
+        """Return the kernel on the samples `rows` alone."""
+        part = copy(self)
+        part._X = self._X[rows]
+        part._norms = None if self._norms is None else self._norms[rows]
+        return part
+
+    def product(self, rows, columns, v):
+        """Return ``block(rows, columns) @ v``, summed in float64, without holding the block."""
+        A, B, out = self.take(rows), self.take(columns), np.empty(len(rows))
+
+        def fill(part):
+            norms = None if self._norms is None else (A._norms[part], B._norms)
+            rows_product(self._values(A._X[part], B._X, norms, None), v, out[part])
+
+        for_each(fill, _row_blocks(len(rows), len(columns)), work=10 * len(rows) * len(columns))
+        return out
 
     def block(self, rows=slice(None), columns=slice(None), out=None):
         """Return the kernel values between two selections of the samples."""

@@ -73,3 +73,19 @@ cdef void _add_products(
             optimargin_panel_row_double(
                 rows + k * width, square, width, v[i + k], v, out, out + i + k
             )
+
+
+def rows_product(
+    const floating[:, ::1] K,  # in
+    const double[::1] v,  # in
+    double[::1] out,  # out
+):
+    """out[:] = K @ v."""
+    cdef Py_ssize_t i
+    with nogil:
+        for i in range(K.shape[0]):
+            out[i] = 0.0
+            if floating is float:
+                optimargin_panel_row_float(&K[i, 0], 0, K.shape[1], 0.0, &v[0], NULL, &out[i])
+            else:
+                optimargin_panel_row_double(&K[i, 0], 0, K.shape[1], 0.0, &v[0], NULL, &out[i])

@@ -45,7 +45,23 @@ def double_blocks(X):
         yield part, rows
 
 
-class FeatureDesign:
+class Coordinates:
+    """What designs with coefficients in orthonormal coordinates share."""
+
+    def metric(self, v, decision=None):
+        """Return `v`: the coordinates are orthonormal."""
+        return v
+
+    def residual_image(self, residual, coef, decision, pull):
+        """Return the metric applied to `residual`, and the squared norm of what it stands for."""
+        return residual, residual @ residual
+
+    def decision_step(self, step, coef, decision):
+        """Return ``decision(step)``."""
+        return self.decision(step)
+
+
+class FeatureDesign(Coordinates):
     """Samples given by their features.
 
     Parameters
@@ -93,10 +109,6 @@ class FeatureDesign:
         if self.center is not None:
             out -= self.center * r.sum()
         return out
-
-    def metric(self, v, decision=None):
-        """Return `v`: the features are their own coordinates."""
-        return v
 
     def features(self, v):
         """Return w and the shift of the intercept that undoes the centring."""
