@@ -20,6 +20,7 @@ from optimargin._threads import n_threads_for, one_blas_thread
 _BLOCK_ELEMENTS = 1 << 15  # 256 kB of float64: a block of packed rows stays in a core's cache
 _CONVERTED_ELEMENTS = 1 << 17
 _ROWS_OF_DIAGONAL = 4000
+_ENTRIES_WORTH_A_SUM = 8  # entries a feature from which threads may sum for themselves
 
 
 def canonical(X):
@@ -82,7 +83,7 @@ class FeatureDesign:
 
     def represent(self, r):
         """Return ``(X - center).T @ r``."""
-        X, n_threads = self.X, n_threads_for(self._size)
+        X, n_threads = self.X, self._n_summing_threads
         partial = np.zeros((n_threads, self.n_coef))
         if self.is_sparse:
             _sparse_products.csr_rmatvec(X.data, X.indices, X.indptr, r, partial, n_threads)
@@ -211,7 +212,7 @@ class FeatureDesign:
         total : float
             ``sum(weight * (Z[:, :-1] @ v))``.
         """
-        n_threads = n_threads_for(self._size)
+        n_threads = self._n_summing_threads
         if self.is_sparse:
             X, image = self.X, np.empty(rows.size)
             partial = np.zeros((n_threads, self.n_coef))
@@ -225,6 +226,12 @@ class FeatureDesign:
         )
         out = _total(partial)
         return out[:-1], out[-1]
+
+    @property
+    def _n_summing_threads(self):
+        """Threads for sums of rows: each has sums of its own, which must not cost more."""
+        few_entries = self._size < _ENTRIES_WORTH_A_SUM * self.n_coef
+        return 1 if few_entries else n_threads_for(self._size)
 
     @cached_property
     def _center_or_zero(self):
