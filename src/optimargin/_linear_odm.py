@@ -18,7 +18,7 @@ from optimargin.solvers import SOLVERS
 
 # Crossovers read off benchmarks/linear.py run with each solver.
 _FACTORISE_UP_TO = 1000  # features, or dense samples, up to which a factorisation is fastest
-_EASY_DESCENT = {True: 100.0, False: 500.0}  # with and without an intercept; see below
+_EASY_DESCENT = {True: 15.0, False: 80.0}  # with and without an intercept; see below
 _SPARSE_ROWS_UP_TO = 5000
 _STREAM_WEIGHT = 256.0  # sum of weights that a stream is taken to have for the default of C1
 _STEPS_OF_EQUAL_LENGTH = 64  # of a stream between two updates of the step length

@@ -25,6 +25,17 @@ def csr_weighted_gram(
     partial: Vector,
     n_threads: int,
 ) -> None: ...
+def csr_gram(
+    data: Data,
+    indices: Index,
+    indptr: Index,
+    column_data: Data,
+    column_indices: Index,
+    column_indptr: Index,
+    out: Vector,
+    n_threads: int,
+) -> None: ...
+def scaled_block(gram: Vector, rows: Index, scale: Vector, out: Vector, n_threads: int) -> None: ...
 def csr_hessian_product(
     data: Data,
     indices: Index,

@@ -92,6 +92,49 @@ def csr_weighted_gram(
             partial[t, n_cols, n_cols] += weight[r]
 
 
+def csr_gram(
+    const floating[::1] data,  # in
+    const index_t[::1] indices,  # in
+    const index_t[::1] indptr,  # in
+    const floating[::1] column_data,  # in: the same matrix by columns
+    const index_t[::1] column_indices,  # in, sorted within a column
+    const index_t[::1] column_indptr,  # in
+    double[:, ::1] out,  # out, (n_rows, n_rows); zero on entry
+    int n_threads,
+):
+    """out[:] = X @ X.T, lower triangle.
+
+    A row of the result takes one addition for each pair of entries that meet in it, and stays
+    in the cache all the while.
+    """
+    cdef Py_ssize_t n_rows = out.shape[0], i, k, l
+    cdef double value
+    cdef double* row
+    # Later rows have more pairs: dealing them out in turn gives every thread an equal share.
+    for i in prange(n_rows, nogil=True, num_threads=n_threads, schedule="static", chunksize=8):
+        row = &out[i, 0]
+        for k in range(indptr[i], indptr[i + 1]):
+            value = data[k]
+            for l in range(column_indptr[indices[k]], column_indptr[indices[k] + 1]):
+                if column_indices[l] > i:
+                    break
+                row[column_indices[l]] = row[column_indices[l]] + value * column_data[l]
+
+
+def scaled_block(
+    const double[:, ::1] gram,  # in, lower triangle
+    const Py_ssize_t[::1] rows,  # in, increasing
+    const double[::1] scale,  # in, one a row of `rows`
+    double[:, ::1] out,  # out, lower triangle
+    int n_threads,
+):
+    """out[:] = scale[:, None] * gram[rows][:, rows] * scale, lower triangle."""
+    cdef Py_ssize_t n = rows.shape[0], a, b
+    for a in prange(n, nogil=True, num_threads=n_threads, schedule="static", chunksize=8):
+        for b in range(a + 1):
+            out[a, b] = scale[a] * scale[b] * gram[rows[a], rows[b]]
+
+
 def csr_hessian_product(
     const floating[::1] data,  # in
     const index_t[::1] indices,  # in

@@ -20,7 +20,7 @@ from optimargin._threads import n_threads_for, one_blas_thread
 _BLOCK_ELEMENTS = 1 << 15  # 256 kB of float64: a block of packed rows stays in a core's cache
 _CONVERTED_ELEMENTS = 1 << 17
 _ROWS_OF_DIAGONAL = 4000
-_FREQUENT_SHARE = 0.02  # of rows that have a feature, from which it is cheaper as a dense column
+_ENTRIES_WORTH_A_SUM = 8  # entries a feature from which threads may sum for themselves
 
 
 def canonical(X):
@@ -99,7 +99,7 @@ class FeatureDesign(Coordinates):
 
     def represent(self, r):
         """Return ``(X - center).T @ r``."""
-        X, n_threads = self.X, n_threads_for(self._size)
+        X, n_threads = self.X, self._n_summing_threads
         partial = np.zeros((n_threads, self.n_coef))
         if self.is_sparse:
             _sparse_products.csr_rmatvec(X.data, X.indices, X.indptr, r, partial, n_threads)
@@ -174,17 +174,24 @@ class FeatureDesign(Coordinates):
                 )
         return _total(partial)
 
-    def inner_products(self, rows, columns):
-        """Return the inner products of two selections of sparse rows, as a dense matrix.
+    def scaled_gram(self, rows, scale):
+        """Return ``P @ P.T`` with ``P = scale[:, None] * X[rows]``, lower triangle; sparse only."""
+        out = np.empty((rows.size, rows.size))
+        n_threads = n_threads_for(out.size)
+        _sparse_products.scaled_block(self._gram, rows, scale, out, n_threads)
+        return out
 
-        Frequent features are multiplied as dense matrices: sparse products pay for each of
-        them with the square of its count.
-        """
-        left, right = self.X[rows], self.X[columns]
-        counts = np.bincount(right.indices, minlength=self.n_coef)
-        frequent = counts > _FREQUENT_SHARE * right.shape[0]
-        dense = left[:, frequent].toarray() @ right[:, frequent].toarray().T
-        return dense + (left[:, ~frequent] @ right[:, ~frequent].T).toarray()
+    @cached_property
+    def _gram(self):
+        """Inner products of all sparse rows, lower triangle."""
+        X, Y = self.X, self.X.tocsc()
+        out = np.zeros((self.n_samples, self.n_samples))
+        _sparse_products.csr_gram(
+            *(X.data, X.indices, X.indptr, Y.data, Y.indices, Y.indptr),
+            out,
+            n_threads_for(out.size),
+        )
+        return out
 
     def diagonal(self, rows, weight):
         """Estimate ``1 + sum_i weight_i (x_i - center)**2`` over `rows`, of shape (n_coef,).
@@ -217,7 +224,7 @@ class FeatureDesign(Coordinates):
         total : float
             ``sum(weight * (Z[:, :-1] @ v))``.
         """
-        n_threads = n_threads_for(self._size)
+        n_threads = self._n_summing_threads
         if self.is_sparse:
             X, image = self.X, np.empty(rows.size)
             partial = np.zeros((n_threads, self.n_coef))
@@ -231,6 +238,12 @@ class FeatureDesign(Coordinates):
         )
         out = _total(partial)
         return out[:-1], out[-1]
+
+    @property
+    def _n_summing_threads(self):
+        """Threads for sums of rows: each has sums of its own, which must not cost more."""
+        few_entries = self._size < _ENTRIES_WORTH_A_SUM * self.n_coef
+        return 1 if few_entries else n_threads_for(self._size)
 
     @cached_property
     def _center_or_zero(self):
