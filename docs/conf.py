@@ -1,6 +1,10 @@
 """Sphinx configuration. Builds offline: no inventories or other pages are fetched."""
 
 from importlib.metadata import version as installed_version
+from pathlib import Path
+
+from optimargin.study import read_export
+from optimargin.study.report import make_sections, write_tables
 
 project = "optimargin"
 author = "The optimargin developers"
@@ -44,3 +48,7 @@ html_theme_options = {
     "secondary_sidebar_items": ["page-toc"],
 }
 html_show_sourcelink = False
+
+# The study's tables follow from its results, which `optimargin study export` writes.
+_study = Path(__file__).parent / "study"
+write_tables(make_sections(read_export(_study / "results.csv")), _study)
