@@ -4,6 +4,9 @@ import sys
 from importlib.metadata import version as installed_version
 from pathlib import Path
 
+from optimargin.study import read_export
+from optimargin.study.report import make_sections, write_tables
+
 sys.path.insert(0, str(Path(__file__).parent / "_extensions"))
 
 project = "optimargin"
@@ -51,3 +54,7 @@ html_math_renderer = "mathml"
 html_static_path = ["_static"]
 html_css_files = ["formula.css"]
 html_show_sourcelink = False
+
+# The study's tables follow from its results, which `optimargin study export` writes.
+_study = Path(__file__).parent / "study"
+write_tables(make_sections(read_export(_study / "results.csv")), _study)

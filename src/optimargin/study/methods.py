@@ -126,7 +126,7 @@ def _select_sgd_svm(problem):
 
 
 def _select_odml(problem, *, per_sample):
-    lambdas = PAPER_LAMBDAS[::6] if is_large(problem) else PAPER_LAMBDAS
+    lambdas = PAPER_LAMBDAS if has_gram(problem) else PAPER_LAMBDAS[::6]
     solve, points = ldm_solver(PAPER_CS, lambdas, lambdas, per_sample=per_sample)
     if has_gram(problem):
         return choose(problem, solve, points)

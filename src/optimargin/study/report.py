@@ -68,6 +68,45 @@ def _summary(comparison):
     return text
 
 
+def _caution(comparison):
+    """Return a sentence about repeats that are missing, or None."""
+    planned = TABLES[comparison.number].repeats
+    counts = sorted(set(comparison.repeats.values()))
+    if counts[0] >= planned:
+        return None
+    span = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    return (
+        f"Table {comparison.number} rests on {span} of the paper's {planned} repeats: tests over "
+        "few repeats rarely find a difference, so ties weigh too much."
+    )
+
+
+def make_sections(results):
+    """Return what there is to say about each table that has results, a list of dicts."""
+    sections = []
+    for number in TABLES:
+        comparison = make_comparison(results, number)
+        if not comparison.datasets:
+            continue
+        sections.append(
+            {
+                "number": number,
+                "title": TABLES[number].title,
+                "summary": _summary(comparison),
+                "caution": _caution(comparison),
+                "verdicts": verdicts(comparison),
+                "friedman": comparison.friedman(),
+                "comparison": comparison,
+                "tables": [
+                    tables.accuracy_table(comparison),
+                    tables.agreement_table(comparison),
+                    tables.time_table(results, number),
+                ],
+            }
+        )
+    return sections
+
+
 def make_context(results):
     """Return all that the page shows.
 
@@ -79,28 +118,9 @@ def make_context(results):
     -------
     context : dict
     """
-    sections = []
-    for number in TABLES:
-        comparison = make_comparison(results, number)
-        if not comparison.datasets:
-            continue
-        sections.append(
-            {
-                "number": number,
-                "title": TABLES[number].title,
-                "summary": _summary(comparison),
-                "verdicts": verdicts(comparison),
-                "friedman": comparison.friedman(),
-                "planned": TABLES[number].repeats,
-                "repeats": sorted(set(comparison.repeats.values())),
-                "tables": [
-                    tables.accuracy_table(comparison),
-                    tables.agreement_table(comparison),
-                    tables.time_table(results, number),
-                ],
-                "ranks_figure": figures.critical_differences_figure(comparison),
-            }
-        )
+    sections = make_sections(results)
+    for section in sections:
+        section["ranks_figure"] = figures.critical_differences_figure(section["comparison"])
     claims, curves = _margins(results)
     shown = dict(list(curves.items())[:N_FIGURES])
     effect = figures.band_effect(results, list(shown), 3 if _has(results, 3) else 2)
@@ -193,6 +213,7 @@ def write_report(results, folder):
     page : Path
     """
     import jinja2
+    from markupsafe import Markup
 
     if not any(r.error is None for r in results):
         raise ValueError("There are no results to report: run the study first.")
@@ -201,16 +222,35 @@ def write_report(results, folder):
     context = make_context(results)
     source = (files(__package__) / "report.html.jinja").read_text(encoding="utf-8")
     environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    environment.filters["raised"] = lambda text: Markup(tables.as_html(text))
     page = environment.from_string(source).render(**context)
-    texts = {"index.html": page}
-    every = [t for section in context["sections"] for t in section["tables"]]
-    texts["tables.md"] = "\n".join(t.markdown() for t in every)
-    texts["tables.tex"] = "\n".join(t.latex() for t in every)
-    texts["tables.html"] = "\n".join(t.html() for t in every)
-    texts["claims.json"] = json.dumps(
-        {"margins": context["claims"], "band": context["band"]}, indent=1
-    )
-    for name, text in texts.items():
-        write_atomically(folder / name, text.encode())
+    write_atomically(folder / "index.html", page.encode())
+    claims = {"margins": context["claims"], "band": context["band"]}
+    write_atomically(folder / "claims.json", json.dumps(claims, indent=1).encode())
+    write_tables(context["sections"], folder)
     export_results(results, folder / "results.csv")
     return folder / "index.html"
+
+
+def write_tables(sections, folder):
+    """Write the verdicts and tables as ``tables.md``, ``tables.tex`` and ``tables.html``.
+
+    Parameters
+    ----------
+    sections : list of dict
+        From `make_sections`.
+    folder : path-like
+    """
+    markdown, latex, page = [], [], []
+    for section in sections:
+        title = f"Table {section['number']}: {section['title']}"
+        words = [*filter(None, [section["summary"], section["caution"]]), *section["verdicts"]]
+        markdown += [f"## {title}\n", *(f"- {text}" for text in words), ""]
+        items = "".join(f"<li>{tables.as_html(text)}</li>" for text in words)
+        page.append(f"<h3>{title}</h3>\n<ul>{items}</ul>")
+        for table in section["tables"]:
+            markdown.append(table.markdown())
+            latex.append(table.latex())
+            page.append(f'<div class="study-table">{table.html()}</div>')
+    for name, parts in {"tables.md": markdown, "tables.tex": latex, "tables.html": page}.items():
+        write_atomically(Path(folder) / name, "\n".join(parts).encode())

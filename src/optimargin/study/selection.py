@@ -3,6 +3,7 @@
 import numpy as np
 from sklearn.model_selection import cross_val_score
 from sklearn.svm import SVC
+from sklearn.utils.extmath import safe_sparse_dot
 
 from optimargin._core._box_qp import BoxQP
 from optimargin.kernels import Kernel
@@ -18,7 +19,7 @@ _SWEEPS = 20  # of coordinate descent where there is no neighbour to start at
 def gram(problem, width, X, Y):
     """Return the kernel matrix of two sets of samples, dense and float64."""
     if width is None:
-        return np.asarray(X @ Y.T, dtype=np.float64)
+        return safe_sparse_dot(X, Y.T, dense_output=True)
     return Kernel("rbf", problem.gamma(width))(X, Y)
 
 

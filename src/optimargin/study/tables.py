@@ -79,25 +79,33 @@ class TextTable:
 
     def html(self):
         """Return the table as HTML."""
-        head = "".join(f'<th scope="col">{html.escape(x)}</th>' for x in self.head)
+        head = "".join(f'<th scope="col">{as_html(x)}</th>' for x in self.head)
         body = "".join(
             "<tr>"
             + "".join(
-                f"<td{' class=best' if (i, j) in self.bold else ''}>{html.escape(x)}</td>"
+                f"<td{' class=best' if (i, j) in self.bold else ''}>{as_html(x)}</td>"
                 for j, x in enumerate(row)
             )
             + "</tr>"
             for i, row in enumerate(self.rows)
         )
         foot = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(x)}</td>" for x in row) + "</tr>"
-            for row in self.foot
+            "<tr>" + "".join(f"<td>{as_html(x)}</td>" for x in row) + "</tr>" for row in self.foot
         )
         foot = f"<tfoot>{foot}</tfoot>" if foot else ""
         return (
-            f"<table class=sortable><caption>{html.escape(self.caption)}</caption>"
+            f"<table class=sortable><caption>{as_html(self.caption)}</caption>"
             f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody>{foot}</table>"
         )
+
+
+def as_html(text):
+    """Return a text with its marks and raised letters as HTML."""
+    text = html.escape(text).replace("^L", "<sup>L</sup>")
+    for word, mark in MARKS.items():
+        if mark:
+            text = text.replace(mark, f'<span class="{word}">{mark}</span>')
+    return text
 
 
 def _bar(cells):
@@ -168,8 +176,9 @@ def accuracy_table(comparison):
 def agreement_table(comparison):
     """Return the paper's figures beside ours, with the difference in its deviations."""
     methods = [m for m in comparison.methods if METHODS[m].paper_column]
+    known = [d for d in comparison.datasets if any(comparison.cells[d, m].paper for m in methods)]
     rows, bold = [], set()
-    for i, dataset in enumerate(comparison.datasets):
+    for i, dataset in enumerate(known):
         row = [dataset]
         for method in methods:
             cell = comparison.cells[dataset, method]
