@@ -202,7 +202,6 @@ def killed_with_the_third_round(chunks_class, action):
     return Disturbed
 
 
-@pytest.mark.slow
 def test_a_worker_killed_and_another_joining_do_not_change_the_answer(monkeypatch):
     X, y = two_classes(300, 4)
     expected = LinearODMClassifier().fit(X, y).objective_
@@ -212,7 +211,8 @@ def test_a_worker_killed_and_another_joining_do_not_change_the_answer(monkeypatc
     ):
         dX = da.from_array(X, chunks=(50, 4)).map_blocks(slowly, 0.1, dtype=float)
         (dX,) = client.persist([dX])  # so that the worker holds data when it dies
-        distributed.wait(dX)
+        for future in distributed.futures_of(dX):
+            future.exception()  # waits
         pids = client.run(os.getpid)
         killed = []
 
@@ -223,7 +223,7 @@ def test_a_worker_killed_and_another_joining_do_not_change_the_answer(monkeypatc
             cluster.scale(3)
 
         disturbed = killed_with_the_third_round(DaskChunks, disturb)
-        monkeypatch.setattr("optimargin.dask._estimators.DaskChunks", disturbed)
+        monkeypatch.setattr("optimargin.dask._base.DaskChunks", disturbed)
         model = DaskLinearODMClassifier(tol=1e-10, client=client)
         model.fit(dX, da.from_array(y, chunks=50))
         assert killed
@@ -238,7 +238,7 @@ def test_a_cluster_without_workers_is_an_error_and_no_hang(monkeypatch):
         distributed.Client(cluster, set_as_default=False) as client,
     ):
         disturbed = killed_with_the_third_round(DaskChunks, lambda: cluster.scale(0))
-        monkeypatch.setattr("optimargin.dask._estimators.DaskChunks", disturbed)
+        monkeypatch.setattr("optimargin.dask._base.DaskChunks", disturbed)
         dX = da.from_array(X, chunks=(50, 4)).map_blocks(slowly, 0.3, dtype=float)
         model = DaskLinearODMClassifier(tol=1e-10, client=client, worker_timeout=2.0)
         begin = time.monotonic()
@@ -288,7 +288,7 @@ def test_without_a_client_the_error_says_so(monkeypatch):
     def nobody():
         raise ValueError
 
-    monkeypatch.setattr("optimargin.dask._estimators.default_client", nobody)
+    monkeypatch.setattr("optimargin.dask._base.default_client", nobody)
     X, y = two_classes(10, 2)
     with pytest.raises(ValueError, match="no Dask client"):
         DaskLinearODMClassifier().fit(da.from_array(X), da.from_array(y))
