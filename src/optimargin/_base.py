@@ -182,6 +182,18 @@ class BaseMarginClassifier(
             raise ValueError("X was given without y: pass the labels of the training data.")
         return X, np.asarray(y), sample_weight
 
+    def _sample_coefficients(self, training, k):
+        """Return the kernel coefficients of problem `k` for the rows of the training data."""
+        if not np.isin(self.support_, training.rows).all():
+            raise ValueError(
+                f"X and sample_weight have {training.rows.size} samples of positive weight, and "
+                "not all support vectors are among them: pass the training data, every row in "
+                "its place."
+            )
+        coef = np.zeros(training.rows.size)
+        coef[np.searchsorted(training.rows, self.support_)] = self.dual_coef_[k]
+        return coef
+
     def __getstate__(self):
         # Training data can be large and private: a saved model does not carry them.
         state = super().__getstate__()

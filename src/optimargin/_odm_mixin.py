@@ -194,9 +194,7 @@ class ODMMixin(BaseMarginClassifier):
                 self.coef_[k].astype(np.float64), float(self.intercept_[k]), problem
             )
         else:
-            theta = np.zeros(design.n_samples)
-            theta[np.searchsorted(training.rows, self.support_)] = self.dual_coef_[k]
-            start = theta, float(self.intercept_[k])
+            start = self._sample_coefficients(training, k), float(self.intercept_[k])
         point = problem.point(*start)
         if point.relative_gap <= _SHARP:
             return point.coef, point.intercept
