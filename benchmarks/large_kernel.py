@@ -106,7 +106,11 @@ def ijcnn1(args):
     exact = ODMClassifier(C1, gamma=2.0, cache_size=1000, **SPARSE)
     rows.append(measure("ODM, exact, cache_size=1000", exact, data))
     rows.append(measure("SVC", SVC(C=10, gamma=2.0, cache_size=1000), data))
-    return f"ijcnn1, {y.size} rows", rows, [f"C1 = {C1:g}, C2 = {SPARSE['C2']:g}, D = {SPARSE['D']}."]
+    return (
+        f"ijcnn1, {y.size} rows",
+        rows,
+        [f"C1 = {C1:g}, C2 = {SPARSE['C2']:g}, D = {SPARSE['D']}."],
+    )
 
 
 def adult(args):
