@@ -6,6 +6,7 @@ from numpy.testing import assert_array_equal
 
 from optimargin.study.methods import METHODS, find_methods
 from optimargin.study.protocol import TABLES, Unit, half_split, make_problem, plan
+from optimargin.study.sample_sets import SAMPLE_SETS, set_name
 
 
 def test_all_methods_and_kernels_see_the_same_halves():
@@ -56,6 +57,25 @@ def test_plan_is_breadth_first_and_complete():
     assert plan([4], METHODS, ["w8a"], 1) == [
         Unit(4, "w8a", 1, key) for key, m in METHODS.items() if 4 in m.tables
     ]
+
+
+def test_sample_sets_are_planned_only_when_asked_for():
+    methods = find_methods(["svm"])
+    assert not {u.dataset for u in plan([2], methods, None, 1)} & set(SAMPLE_SETS)
+    assert plan([3], methods, ["iris", "wdbc"], 1) == [
+        Unit(3, "wdbc", 1, "svm"),
+        Unit(3, "iris", 1, "svm"),
+    ]
+    assert plan([4], methods, ["iris"], 1) == []
+
+
+@pytest.mark.parametrize("name", SAMPLE_SETS)
+def test_sample_set_has_two_classes_and_no_missing_values(name):
+    problem = make_problem(Unit(2, name, 1, "svm"))
+    assert set(problem.y) == {-1, 1}
+    assert np.isfinite(problem.X).all()
+    assert set_name(name) == name
+    assert set_name("kdda2010") == "kdd2010"
 
 
 def test_seed_of_a_unit_never_changes():

@@ -3,6 +3,7 @@
 import os
 import re
 import stat
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,9 +13,16 @@ from typer.testing import CliRunner
 from optimargin.cli.data import app as data_app
 from optimargin.cli.study import app
 from optimargin.study import Result, Store, Unit, read_export
-from optimargin.study.report import verdicts, write_report
+from optimargin.study.report import (
+    band_verdict,
+    make_sections,
+    margin_verdicts,
+    verdicts,
+    write_report,
+    write_tables,
+)
 from optimargin.study.statistics import compare, make_comparison, paper_table
-from optimargin.study.tables import accuracy_table, agreement_table, data_table
+from optimargin.study.tables import accuracy_table, agreement_table, as_html, data_table
 
 runner = CliRunner()
 SETS = ["wdbc", "sonar", "german"]
@@ -89,6 +97,63 @@ def test_tables_say_the_same_in_all_languages():
     assert table.latex().count(r"\\") == 1 + 3 + 3
     assert "german" in agreement_table(make_comparison(results(), 2)).markdown()
     assert len(data_table().rows) == 42
+
+
+def test_paper_is_compared_only_where_it_has_figures():
+    rows = [
+        Result(Unit(2, name, r, m), 0.8, {}, 1.0, 0.1, None, 0, {}, None, "here")
+        for name in ("wdbc", "iris")
+        for r in (1, 2)
+        for m in ("svm", "odm")
+    ]
+    comparison = make_comparison(rows, 2)
+    assert [row[0] for row in accuracy_table(comparison).rows] == ["wdbc", "iris"]
+    assert [row[0] for row in agreement_table(comparison).rows] == ["wdbc"]
+
+
+def test_texts_become_html_once():
+    assert as_html("ODM^L < 1•") == 'ODM<sup>L</sup> &lt; 1<span class="better">•</span>'
+
+
+def test_tables_are_written_with_their_verdicts(tmp_path):
+    write_tables(make_sections(results()), tmp_path)
+    for name in ("tables.md", "tables.html"):
+        text = (tmp_path / name).read_text()
+        assert "rests on 5 of the paper&#x27;s 30" in text.replace("'", "&#x27;")
+        assert "ODM against SVM: 3 wins" in text
+    assert (tmp_path / "tables.tex").read_text().count(r"\begin{table}") == 3
+
+
+def test_claims_about_margins_are_counted():
+    def claim(dataset, right, minimum):
+        kinds = dict.fromkeys(
+            ("geometric", "functional"), {"right": right, "minimum": minimum, "svm_minimum": 0.0}
+        )
+        return {"dataset": dataset, "method": "odm", **kinds}
+
+    first, second = margin_verdicts([claim("wdbc", 0.9, -1.0), claim("sonar", 0.2, -1.0)])
+    assert "geometric margins: most lie to the right of the SVM's on 1 of 2 sets" in first
+    assert second.endswith("smaller than the SVM's on 2.")
+
+
+def test_effect_of_the_band_is_said():
+    effect = [
+        {"dataset": name, "D": D, "support": share, "accuracy": 0.9}
+        for name, shares in {"wdbc": (0.9, 0.5), "sonar": (0.5, 0.7)}.items()
+        for D, share in zip((0.0, 0.5), shares, strict=True)
+    ]
+    text = band_verdict(effect)
+    assert "from 70 % to 60 % on average, without ever rising on 1 of 2 sets" in text
+
+
+def test_tracked_results_cover_the_cited_methods():
+    path = Path(__file__).parents[2] / "docs" / "study" / "results.csv"
+    if not path.is_file():
+        pytest.skip("the documentation is not here")
+    units = [r.unit for r in read_export(path) if r.error is None]
+    for table, method in [(2, "mamc"), (2, "mdo"), (2, "kmomd"), (3, "mamc"), (3, "kmomd")]:
+        covered = {u.dataset for u in units if (u.table, u.method) == (table, method)}
+        assert len(covered) >= 15
 
 
 def test_verdict_names_both_svms():

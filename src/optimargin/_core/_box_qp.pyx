@@ -109,7 +109,9 @@ cdef class BoxQP:
                 change = new - a[i]
                 if change != 0.0:
                     a[i] = new
-                    daxpy(&self.n, &change, <double*> &self._Q[i, 0], &one, &self._gradient[0], &one)
+                    daxpy(
+                        &self.n, &change, <double*> &self._Q[i, 0], &one, &self._gradient[0], &one
+                    )
 
     cdef bint _minimise(
         self, const double* width, double* a, double tol, int max_steps

@@ -5,6 +5,9 @@
 on samples of unit length with a constant feature. The cost is not convex: descent starts at the
 ridge regression of the labels, and ends in a local minimum.
 
+The form of the cost is this library's reading of the idea, larger for smaller margins: a result
+here says little about the program of its authors.
+
 Reference: A. Garg and D. Roth, Margin distribution and learning algorithms, ICML 2003.
 """
 

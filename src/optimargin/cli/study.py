@@ -16,7 +16,7 @@ DEFAULT_STORE = Path("study.sqlite")
 QUICK_DATASETS = ("wdbc", "iris", "wine", "digits")
 QUICK_METHODS = ("svm", "odml", "odm", "svm_wide", "odm_default")
 QUICK_REPEATS = 4
-ON_REQUEST = ("odml_mean",)  # another reading of a column that is there
+ON_REQUEST = ("odml_mean", "odm_sum")  # other readings of columns that are there
 
 StoreOption = Annotated[Path, typer.Option("--store", help="The SQLite file of the results.")]
 TablesOption = Annotated[

@@ -157,12 +157,13 @@ def _chosen(problem, search):
     return {key: float(f"{value:.10g}") for key, value in params.items()}
 
 
-def _select_odm(problem, *, fit_intercept):
+def _select_odm(problem, *, fit_intercept, per_sample=False):
     step = 2 if is_large(problem) and has_gram(problem) else 1
+    prices = np.array(PAPER_C1S[::step]) * (problem.y.size if per_sample else 1)
     search = _odm_cv(
         problem,
-        C1s=PAPER_C1S[::step],
-        C2s=PAPER_C1S[::step],
+        C1s=prices,
+        C2s=prices,
         Ds=PAPER_DS[::step],
         cv=problem.folds,
         fit_intercept=fit_intercept,
@@ -258,6 +259,14 @@ METHODS = {
             partial(_select_odm, fit_intercept=False),
             partial(_build_odm, fit_intercept=False),
             "ODM",
+        ),
+        Method(
+            "odm_sum",
+            "ODM, C a sample",
+            "ODM with C1 and C2 the prices of a sample, times the training samples.",
+            _ALL,
+            partial(_select_odm, fit_intercept=False, per_sample=True),
+            partial(_build_odm, fit_intercept=False),
         ),
         Method(
             "svm_wide",
