@@ -32,8 +32,8 @@ def predict(
 ) -> None:
     """Predict the labels of DATA with MODEL and write them to OUT.
 
-    Tables may have the label column or not; where there are labels, the accuracy is shown.
-    Columns are matched by name.
+    Tables may have the label column or not; columns are matched by name.
+    Where there are labels, the accuracy is shown.
     """
     import numpy as np
 
