@@ -85,6 +85,10 @@ def data_of(flowers):
         ),
         (["-wvirginica", "3"], ODMClassifier(class_weight={"virginica": 3.0})),
         (["--class-weight", "balanced"], ODMClassifier(class_weight="balanced")),
+        (
+            ["--approximation", "nystrom", "--n-components", "20", "--seed", "0"],
+            ODMClassifier(approximation="nystrom", n_components=20, random_state=0),
+        ),
     ],
 )
 def test_train_fits_what_the_library_fits(options, expected, run, flowers, tmp_path):

@@ -87,8 +87,9 @@ class Machine:
         float | None, _option(_LEARNING, "-r", "--coef0", help="Of poly and sigmoid.")
     ] = None
     fit_intercept: Annotated[
-        bool, _option(_LEARNING, "--intercept/--no-intercept", help="Fit one.")
-    ] = True
+        bool | None,
+        _option(_LEARNING, "--intercept/--no-intercept", help="Fit one, as by default, or none."),
+    ] = None
     class_weight: Annotated[
         list[str] | None,
         _option(

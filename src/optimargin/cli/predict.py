@@ -32,12 +32,11 @@ def predict(
 ) -> None:
     """Predict the labels of DATA with MODEL and write them to OUT.
 
-    Tables may have the label column or not; where there are labels, the accuracy is shown.
-    Columns are matched by name.
+    Tables may have the label column or not; columns are matched by name.
+    Where there are labels, the accuracy is shown.
     """
     import numpy as np
 
-    from optimargin.cli._learning import winners
     from optimargin.cli._model import layout_of
     from optimargin.io import load_model, read_data
     from optimargin.io._files import write_bytes
@@ -47,9 +46,9 @@ def predict(
     with report.working(f"reading {data}"):
         samples = read_data(data, format=reading.format, layout=layout_of(model, reading))
     with report.working("predicting"):
-        values = estimator.decision_function(samples.X)
-        predicted = winners(estimator, values)
-    write_bytes(out, _text(predicted, values if scores else None, estimator.classes_).encode())
+        predicted = estimator.predict(samples.X)
+        values = estimator.decision_function(samples.X) if scores else None
+    write_bytes(out, _text(predicted, values, estimator.classes_).encode())
     report.add("predicted", f"{predicted.size} samples", n_samples=int(predicted.size))
     if (
         samples.y is not None

@@ -39,9 +39,9 @@ def scale(
 ) -> None:
     """Scale the features of DATA and write them to OUT.
 
-    Sparse svmlight data keep their zeros: features are divided by their largest absolute value
-    (or, with --standard, by their standard deviation). `train --scale` does both in one step
-    and keeps the scaling in the model.
+    Sparse svmlight data keep their zeros: features are divided by their largest
+    absolute value or, with --standard, by their standard deviation.
+    `train --scale` does both in one step and keeps the scaling in the model.
     """
     if not lower < upper:
         raise typer.BadParameter(f"--lower {lower:g} must be below --upper {upper:g}.")

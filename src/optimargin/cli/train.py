@@ -36,8 +36,8 @@ def train(
 ) -> None:
     """Fit a classifier to DATA and save it as MODEL.
 
-    An RBF-kernel ODM by default, with the library's default parameters; `optimargin select`
-    chooses parameters.
+    By default an ODM with the RBF kernel and the library's default parameters.
+    `optimargin select` chooses parameters.
     """
     learning = import_learning()
     job = learning.Job(data, model, save_plot, reading, showing)
