@@ -185,9 +185,14 @@ def test_twenty_fits_leave_nothing_on_the_scheduler(client):
     assert not client.futures
 
 
-def slowly(block, seconds):
-    time.sleep(seconds)
-    return block
+def slowly(array, seconds):
+    """Return the array, each of whose blocks takes some time to compute."""
+
+    def wait(block):  # local, so that it is sent by value: workers need not find this module
+        time.sleep(seconds)
+        return block
+
+    return array.map_blocks(wait, dtype=float)
 
 
 def killed_with_the_third_round(chunks_class, action):
@@ -209,10 +214,9 @@ def test_a_worker_killed_and_another_joining_do_not_change_the_answer(monkeypatc
         distributed.LocalCluster(n_workers=2, **LOCAL) as cluster,
         distributed.Client(cluster, set_as_default=False) as client,
     ):
-        dX = da.from_array(X, chunks=(50, 4)).map_blocks(slowly, 0.1, dtype=float)
+        dX = slowly(da.from_array(X, chunks=(50, 4)), 0.1)
         (dX,) = client.persist([dX])  # so that the worker holds data when it dies
-        for future in distributed.futures_of(dX):
-            future.exception()  # waits
+        assert not any(future.exception(timeout=60) for future in distributed.futures_of(dX))
         pids = client.run(os.getpid)
         killed = []
 
@@ -239,7 +243,7 @@ def test_a_cluster_without_workers_is_an_error_and_no_hang(monkeypatch):
     ):
         disturbed = killed_with_the_third_round(DaskChunks, lambda: cluster.scale(0))
         monkeypatch.setattr("optimargin.dask._base.DaskChunks", disturbed)
-        dX = da.from_array(X, chunks=(50, 4)).map_blocks(slowly, 0.3, dtype=float)
+        dX = slowly(da.from_array(X, chunks=(50, 4)), 0.3)
         model = DaskLinearODMClassifier(tol=1e-10, client=client, worker_timeout=2.0)
         begin = time.monotonic()
         with pytest.raises(RuntimeError, match="no worker for 2 seconds"):
