@@ -130,7 +130,9 @@ def adult(args):
             "SVC, C=1, cache_size=2000": SVC(gamma=gamma, cache_size=2000),
         }.items()
     ]
-    notes = ["Accuracy is that on 2000 training rows. With C1 = 64 most samples are outside the band."]
+    notes = [
+        "Accuracy is that on 2000 training rows. With C1 = 64 most samples are outside the band."
+    ]
     return f"adult-a, {y.size} rows", rows, notes
 
 
