@@ -50,6 +50,6 @@ def grouped(command):
             options[name] = types[name].annotation(**values)
         return command(**options)
 
-    spelled_out.__signature__ = Signature(spelled)
+    setattr(spelled_out, "__signature__", Signature(spelled))  # noqa: B010, which mypy needs
     spelled_out.__annotations__ = {p.name: p.annotation for p in spelled}
     return spelled_out

@@ -18,7 +18,7 @@ from optimargin._base import BaseMarginClassifier
 from optimargin.kernels import Kernel
 
 _PROTOCOL = 2
-_CONTAINERS = {list: "ListNode", tuple: "TupleNode"}
+_CONTAINERS: dict[type, str] = {list: "ListNode", tuple: "TupleNode"}
 _KEYS = (str, int, float)
 
 

@@ -7,6 +7,7 @@ Every design offers the same methods to a problem:
     metric(v)       M v with |w|^2 = v' M v (here the identity, for kernels the Gram matrix)
 """
 
+from collections.abc import Callable
 from functools import cached_property
 
 import numpy as np
@@ -47,6 +48,8 @@ def double_blocks(X):
 
 class Coordinates:
     """What designs with coefficients in orthonormal coordinates share."""
+
+    decision: Callable[[np.ndarray], np.ndarray]
 
     def metric(self, v, decision=None):
         """Return `v`: the coordinates are orthonormal."""
