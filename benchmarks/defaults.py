@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 from data import regular_names
 from defaults_report import markdown, restructured
-from defaults_search import C1, KERNELS, RATIO, SCALINGS, SEEDS, D, prepared, search
+from defaults_search import KERNELS, PRICE, RATIO, SCALINGS, SEEDS, D, prepared, search
 from joblib import Parallel, delayed
 from scipy.stats import rankdata, wilcoxon
 from sklearn.exceptions import ConvergenceWarning
@@ -73,14 +73,21 @@ def compare(names, n_jobs):
 
 def package_defaults(classifier):
     """Return the default parameters as a candidate."""
-    params = CLASSIFIERS[classifier]().get_params()
-    return {key: params[key] for key in ("gamma", "C1", "C2", "D") if key in params}
+    signs = np.array([-1, 1])
+    model = CLASSIFIERS[classifier]().fit(np.eye(2), signs)
+    gamma = {"gamma": model.gamma} if hasattr(model, "gamma") else {}
+    return {
+        **gamma,
+        "C1 / m": model.C1_ / signs.size,
+        "C2 / C1": model.C2_ / model.C1_,
+        "D": model.D,
+    }
 
 
 def _candidate(index):
     kernel, c, ratio, d = index
     gamma = {} if KERNELS[kernel] == "linear" else {"gamma": KERNELS[kernel]}
-    return {**gamma, "C1": C1[c], "C2": C1[c] * RATIO[ratio], "D": D[d]}
+    return {**gamma, "C1 / m": PRICE[c], "C2 / C1": RATIO[ratio], "D": D[d]}
 
 
 def summarise_search(accuracy, names):
@@ -91,7 +98,7 @@ def summarise_search(accuracy, names):
     summary = []
     kernels = {"ODMClassifier": range(1, len(KERNELS)), "LinearODMClassifier": [0]}
     for classifier, rows in kernels.items():
-        grid = list(product(rows, range(len(C1)), range(len(RATIO)), range(len(D))))
+        grid = list(product(rows, range(len(PRICE)), range(len(RATIO)), range(len(D))))
         chosen = {
             f"best on {part}": max(grid, key=lambda i, a=table: a[i])
             for part, table in by_part.items()

@@ -1,6 +1,6 @@
 """The results of the default parameters as Markdown, and as a fragment for the documentation."""
 
-CHOICE = {"classifier": "", "gamma": "", "C1": "g", "C2": "g", "D": "g"}
+CHOICE = {"classifier": "", "gamma": "", "C1 / m": "g", "C2 / C1": "g", "D": "g"}
 AVERAGES = {"scaling": "", "classifier": "", "accuracy": ".4f", "half A": ".4f", "half B": ".4f"}
 PAIRS = {"scaling": "", "classifier": "", "peer": "", "difference": "+.4f"}
 PAIRS |= {"standard error": ".4f", "higher": "d", "equal": "d", "lower": "d", "Wilcoxon p": ".3f"}

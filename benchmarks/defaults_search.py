@@ -24,7 +24,7 @@ from optimargin.solvers import Newton
 SEEDS = range(5)
 SCALINGS = ("unit", "standard")
 KERNELS = ("linear", "scale", "auto", "mean_distance")  # the last three: gamma of the RBF kernel
-C1 = [2.0**k for k in range(0, 13, 2)]
+PRICE = [2.0**k for k in range(-6, 7, 2)]  # C1 / n_samples
 RATIO = [0.0, 1 / 64, 1 / 16, 1 / 4, 1.0]  # C2 / C1
 D = [0.0, 0.1, 0.2, 0.3, 0.5]
 
@@ -64,11 +64,11 @@ def _accuracies(X, y, X_test, y_test, kernel):
     design, decision = _design_and_decision(X, X_test, kernel)
     weight = np.full(y.size, 1 / y.size)
     solver = Newton(tol=1e-6, max_iter=200)
-    accuracy = np.empty((len(C1), len(RATIO), len(D)))
+    accuracy = np.empty((len(PRICE), len(RATIO), len(D)))
     for j, k in product(range(len(RATIO)), range(len(D))):
         coef, intercept = np.zeros(design.n_coef), 0.0
-        for i, c in enumerate(C1):
-            loss = ODMLoss(c, c * RATIO[j], D[k])
+        for i, price in enumerate(PRICE):
+            loss = ODMLoss(y.size * price, y.size * price * RATIO[j], D[k])
             problem = MarginProblem(loss, design, y, weight, fit_intercept=True)
             solution = solver.solve(problem, coef, intercept)
             coef, intercept = solution.coef, solution.intercept
@@ -84,7 +84,7 @@ def _search_one(name, scaling, seed):
 
 
 def search(names, seeds, n_jobs):
-    """Return mean accuracies of shape (scaling, set, kernel, C1, ratio, D)."""
+    """Return mean accuracies of shape (scaling, set, kernel, price, ratio, D)."""
     tasks = product(SCALINGS, names, seeds)
     results = Parallel(n_jobs=n_jobs)(
         delayed(_search_one)(name, scaling, seed) for scaling, name, seed in tasks

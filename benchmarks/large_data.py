@@ -11,8 +11,11 @@ from sklearn.datasets import load_svmlight_file
 LARGE_NAMES = ("adult-a", "w8a", "ijcnn1", "cod-rna", "farm-ads")
 
 
-def load_large(name):
-    """Return the whole set with features in [0, 1]; CSR for the text files, else dense."""
+def load_large(name, scaled=True):
+    """Return the whole set; CSR for the text files, else dense.
+
+    Features are in [0, 1], or as in the file where not `scaled`.
+    """
     entry = _manifest()[name]
     path = FOLDER / entry["file"]
     if path.suffix == ".xz":
@@ -25,12 +28,12 @@ def load_large(name):
         frame = pd.read_csv(path)
         X = frame.iloc[:, :-1].to_numpy(np.float64)
         y = frame.iloc[:, -1].to_numpy(np.float64)
-    return (X - X.min(axis=0)) / np.ptp(X, axis=0), y
+    return (X - X.min(axis=0)) / np.ptp(X, axis=0) if scaled else X, y
 
 
-def halves(name, seed=0):
+def halves(name, seed=0, *, scaled=True):
     """Return X_train, X_test, y_train, y_test of a random half split."""
-    X, y = load_large(name)
+    X, y = load_large(name, scaled)
     order = np.random.default_rng(seed).permutation(y.size)
     train, test = np.sort(order[: y.size // 2]), np.sort(order[y.size // 2 :])
     return X[train], X[test], y[train], y[test]

@@ -41,3 +41,11 @@ def write(name, title, rows, machine, notes, *, command):
     record = {"command": command, "machine": machine, "rows": rows, "notes": notes}
     (RESULTS / f"{name}.json").write_text(json.dumps(record, indent=1) + "\n")
     print("\n".join(lines))
+
+
+def other_rows(name, sets):
+    """Return the rows of results/<name>.json that belong to none of `sets`."""
+    path = RESULTS / f"{name}.json"
+    if not path.exists():
+        return []
+    return [row for row in json.loads(path.read_text())["rows"] if row["set"] not in sets]

@@ -4,7 +4,17 @@ import subprocess
 import sys
 from pathlib import Path
 
-BENCHMARKS = ("dense", "linear", "kernel", "sgd", "svrg", "scaling", "ldm")
+BENCHMARKS = (
+    "dense",
+    "linear",
+    "kernel",
+    "algorithm_1",
+    "sgd",
+    "svrg",
+    "scaling",
+    "ldm",
+    "command",
+)
 
 
 def main():

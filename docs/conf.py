@@ -1,10 +1,13 @@
-"""Sphinx configuration. Builds offline: no inventories or other pages are fetched."""
+"""Sphinx configuration. Pages are built and read offline: nothing is fetched from elsewhere."""
 
+import sys
 from importlib.metadata import version as installed_version
 from pathlib import Path
 
 from optimargin.study import read_export
 from optimargin.study.report import make_sections, write_tables
+
+sys.path.insert(0, str(Path(__file__).parent / "_extensions"))
 
 project = "optimargin"
 author = "The optimargin developers"
@@ -16,7 +19,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.doctest",
-    "sphinx.ext.mathjax",
+    "mathml",
     "numpydoc",
     "sphinx_gallery.gen_gallery",
 ]
@@ -47,6 +50,9 @@ html_theme_options = {
     "show_prev_next": False,
     "secondary_sidebar_items": ["page-toc"],
 }
+html_math_renderer = "mathml"
+html_static_path = ["_static"]
+html_css_files = ["formula.css"]
 html_show_sourcelink = False
 
 # The study's tables follow from its results, which `optimargin study export` writes.

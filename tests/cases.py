@@ -10,7 +10,7 @@ from scipy.spatial.distance import cdist
 from sklearn.metrics.pairwise import rbf_kernel
 
 from optimargin import LinearODMClassifier, ODMClassifier
-from optimargin.kernels import Kernel
+from optimargin.kernels import Kernel, PreparedKernel
 from optimargin.problems import (
     FeatureDesign,
     KernelDesign,
@@ -130,6 +130,7 @@ SAMPLE_DESIGNS = {
     "gram": lambda X: (KernelDesign(_gram(X)), X),
     "panels": lambda X: (_panels(X, kept=1.0), X),
     "panels-half-kept": lambda X: (_panels(X, kept=0.3), X),
+    "panels-none-kept": lambda X: (_panels(X, kept=0.0), X),
     "linear-gram": lambda X: (LinearGramDesign(X), X),
     "linear-gram-centred": lambda X: (LinearGramDesign(X, _mean(X)), X - _mean(X)),
 }
@@ -145,7 +146,7 @@ def _gram(X):
 
 
 def _panels(X, *, kept):
-    return PanelDesign(Kernel("linear"), X, dtype=X.dtype, max_bytes=kept * len(X) ** 2 * 8)
+    return PanelDesign(PreparedKernel(Kernel("linear"), X), max_bytes=kept * len(X) ** 2 * 8)
 
 
 def make_design(name, X):

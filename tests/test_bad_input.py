@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from optimargin import ODMClassifier
+from optimargin import LinearODMClassifier, ODMClassifier
 from tests.cases import ESTIMATORS, models, two_classes, untidy_csr, with_wide_indices
 
 X, Y = two_classes(20, 3)
@@ -255,7 +255,7 @@ def test_class_weights_that_overflow_are_named():
 def test_the_scale_of_the_weights_does_not_change_gamma(gamma, size):
     X, y = two_classes(20)
     expected = ODMClassifier(gamma=gamma).fit(X, y).gamma_
-    model = ODMClassifier(gamma=gamma).fit(X, y, sample_weight=np.full(20, size))
+    model = ODMClassifier(C1=16, gamma=gamma).fit(X, y, sample_weight=np.full(20, size))
     assert model.gamma_ == pytest.approx(expected, rel=1e-12)
 
 
@@ -264,3 +264,11 @@ def test_labels_unknown_to_the_model_cannot_be_left_out():
     model = ODMClassifier().fit(X, y)
     with pytest.raises(ValueError, match="labels the model was not fitted with"):
         model.loo_error_bound(X, np.where(y == y[0], "a", "b"))
+
+
+@pytest.mark.parametrize("model", [ODMClassifier(kernel="poly"), LinearODMClassifier(C1=1e9)])
+def test_predictions_that_overflow_are_refused(model):
+    X, y = two_classes(20)
+    X /= 1e3  # for coefficients above one
+    with pytest.raises(ValueError, match=r"overflow on X .*scale the features"):
+        model.fit(X, y).predict(np.full_like(X[:1], 1e308))

@@ -185,9 +185,14 @@ def test_twenty_fits_leave_nothing_on_the_scheduler(client):
     assert not client.futures
 
 
-def slowly(block, seconds):
-    time.sleep(seconds)
-    return block
+def slowly(array, seconds):
+    """Return the array, each of whose blocks takes some time to compute."""
+
+    def wait(block):  # local, so that it is sent by value: workers need not find this module
+        time.sleep(seconds)
+        return block
+
+    return array.map_blocks(wait, dtype=float)
 
 
 def killed_with_the_third_round(chunks_class, action):
@@ -202,7 +207,6 @@ def killed_with_the_third_round(chunks_class, action):
     return Disturbed
 
 
-@pytest.mark.slow
 def test_a_worker_killed_and_another_joining_do_not_change_the_answer(monkeypatch):
     X, y = two_classes(300, 4)
     expected = LinearODMClassifier().fit(X, y).objective_
@@ -210,9 +214,9 @@ def test_a_worker_killed_and_another_joining_do_not_change_the_answer(monkeypatc
         distributed.LocalCluster(n_workers=2, **LOCAL) as cluster,
         distributed.Client(cluster, set_as_default=False) as client,
     ):
-        dX = da.from_array(X, chunks=(50, 4)).map_blocks(slowly, 0.1, dtype=float)
+        dX = slowly(da.from_array(X, chunks=(50, 4)), 0.1)
         (dX,) = client.persist([dX])  # so that the worker holds data when it dies
-        distributed.wait(dX)
+        assert not any(future.exception(timeout=60) for future in distributed.futures_of(dX))
         pids = client.run(os.getpid)
         killed = []
 
@@ -223,7 +227,7 @@ def test_a_worker_killed_and_another_joining_do_not_change_the_answer(monkeypatc
             cluster.scale(3)
 
         disturbed = killed_with_the_third_round(DaskChunks, disturb)
-        monkeypatch.setattr("optimargin.dask._estimators.DaskChunks", disturbed)
+        monkeypatch.setattr("optimargin.dask._base.DaskChunks", disturbed)
         model = DaskLinearODMClassifier(tol=1e-10, client=client)
         model.fit(dX, da.from_array(y, chunks=50))
         assert killed
@@ -238,8 +242,8 @@ def test_a_cluster_without_workers_is_an_error_and_no_hang(monkeypatch):
         distributed.Client(cluster, set_as_default=False) as client,
     ):
         disturbed = killed_with_the_third_round(DaskChunks, lambda: cluster.scale(0))
-        monkeypatch.setattr("optimargin.dask._estimators.DaskChunks", disturbed)
-        dX = da.from_array(X, chunks=(50, 4)).map_blocks(slowly, 0.3, dtype=float)
+        monkeypatch.setattr("optimargin.dask._base.DaskChunks", disturbed)
+        dX = slowly(da.from_array(X, chunks=(50, 4)), 0.3)
         model = DaskLinearODMClassifier(tol=1e-10, client=client, worker_timeout=2.0)
         begin = time.monotonic()
         with pytest.raises(RuntimeError, match="no worker for 2 seconds"):
@@ -288,7 +292,7 @@ def test_without_a_client_the_error_says_so(monkeypatch):
     def nobody():
         raise ValueError
 
-    monkeypatch.setattr("optimargin.dask._estimators.default_client", nobody)
+    monkeypatch.setattr("optimargin.dask._base.default_client", nobody)
     X, y = two_classes(10, 2)
     with pytest.raises(ValueError, match="no Dask client"):
         DaskLinearODMClassifier().fit(da.from_array(X), da.from_array(y))

@@ -1,13 +1,38 @@
-"""The examples in docstrings do what they say."""
+"""The examples in docstrings, and those of the README, do what they say."""
 
 import doctest
 import importlib
+import re
+from pathlib import Path
 
 import pytest
 
+import optimargin
 
-@pytest.mark.parametrize("module", ["_path", "_ldm_path", "_odm_mixin", "_odm_cv", "_ldm_cv"])
-def test_examples_print_what_they_say(module):
-    result = doctest.testmod(importlib.import_module(f"optimargin.{module}"))
+PACKAGE = Path(optimargin.__file__).parent
+README = Path(__file__).parents[1] / "README.md"
+
+
+def modules_with_examples():
+    """Return the modules whose source has examples."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        if ">>> " in path.read_text():
+            yield ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
+
+
+@pytest.mark.parametrize("name", modules_with_examples())
+def test_examples_print_what_they_say(name):
+    if name == "onnx":
+        pytest.importorskip("onnxruntime")
+        pytest.importorskip("skl2onnx")
+    result = doctest.testmod(importlib.import_module(f"optimargin.{name}"))
     assert result.attempted > 0
     assert result.failed == 0
+
+
+def test_the_code_of_the_readme_runs(capsys):
+    (code,) = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
+    exec(code, {})
+    default, tuned, gap = map(float, capsys.readouterr().out.split())
+    assert min(default, tuned) > 0.96
+    assert 0 <= gap < 1e-6

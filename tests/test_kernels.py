@@ -208,3 +208,17 @@ def test_pivoted_cholesky_gives_up_past_its_largest_rank():
 
 def test_pivoted_cholesky_of_zero_has_rank_zero():
     assert pivoted_cholesky(np.zeros((4, 4)), rtol=1e-12, max_rank=2).shape == (4, 0)
+
+
+@pytest.mark.parametrize("shift", [0.0, 1e6])
+def test_gamma_scale_of_sparse_data_is_that_of_dense(shift):
+    X = np.random.default_rng(0).normal(size=(40, 5)) + shift
+    X[::7] = 0.0 if shift == 0 else shift
+    weight = np.linspace(1, 2, 40)
+    dense, sparse = (resolve_gamma("scale", A, weight) for A in (X, sp.csr_array(X)))
+    assert sparse == pytest.approx(dense, rel=1e-12)
+
+
+def test_a_callable_may_return_a_sparse_matrix():
+    X = np.eye(3)
+    np.testing.assert_array_equal(Kernel(lambda A, B: sp.csr_array(A @ B.T))(X), X)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 from optimargin import LDMClassifier, ldm_path
 from tests.cases import two_classes
@@ -45,12 +46,20 @@ def test_several_classes_have_a_column_each():
         ({"lambda1s": []}, "lambda1s must be a list"),
         ({"lambda2s": "all"}, "lambda2s='all' is unknown"),
         ({"sample_weight": np.arange(60.0)}, "sample_weight must be positive"),
+        ({"tol": 0.0}, "'tol' parameter"),
+        ({"max_iter": 0}, "'max_iter' parameter"),
     ],
 )
 def test_bad_arguments_are_named(bad, message):
     X, y = two_classes(60)
     with pytest.raises(ValueError, match=message):
         ldm_path(X, y, **bad)
+
+
+def test_points_that_did_not_converge_are_named():
+    X, y = two_classes(60)
+    with pytest.warns(ConvergenceWarning, match="at 1 of 1 points.*lambda1=0.1"):
+        ldm_path(X, y, kernel="linear", Cs=[100], lambda1s=[0.1], lambda2s=[0.5], max_iter=1)
 
 
 def test_one_class_is_refused():

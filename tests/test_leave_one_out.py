@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from sklearn.datasets import make_classification
 from sklearn.model_selection import GroupKFold, KFold, ShuffleSplit
 
-from optimargin import LinearODMClassifier, ODMClassifier
+from optimargin import LDMClassifier, LinearODMClassifier, ODMClassifier
 from optimargin._core._leave_out import LeaveOutNewton
 
 PARAMETERS = [(4.0, 4.0, 0.0), (64.0, 16.0, 0.2), (1024.0, 1.0, 0.5), (16.0, 0.0, 0.3)]
@@ -34,7 +34,7 @@ def refitted_without(model, X, y, weight, rows):
     """Decision values of `rows` for a model fitted to the other rows with unchanged weights."""
     kept = np.setdiff1d(np.arange(len(y)), rows)
     scale = weight[kept].sum() / weight.sum()
-    scaled = type(model)(**{**model.get_params(), "C1": model.C1 * scale, "C2": model.C2 * scale})
+    scaled = type(model)(**{**model.get_params(), "C1": model.C1_ * scale, "C2": model.C2_ * scale})
     return scaled.fit(X[kept], y[kept], sample_weight=weight[kept]).decision_function(X[rows])
 
 
@@ -201,6 +201,19 @@ def test_pickled_model_asks_for_its_training_data(data):
     np.testing.assert_allclose(
         loaded.loo_decision_function(X, y, weight), model.loo_decision_function()
     )
+
+
+@pytest.mark.parametrize("model", [ODMClassifier(), LDMClassifier()])
+def test_other_data_than_those_of_the_fit_are_refused(data, model):
+    X, y, weight = data
+    model.fit(X, y)
+    last = model.support_[-1]
+    with pytest.raises(ValueError, match="pass the training data"):
+        model.loo_error_bound(X[:last], y[:last])
+    weight = weight.copy()
+    weight[model.support_[0]] = 0.0
+    with pytest.raises(ValueError, match="pass the training data"):
+        model.loo_error_bound(X, y, weight)
 
 
 def test_any_partition_works_as_folds(data):

@@ -98,7 +98,7 @@ def test_a_warm_start_at_the_solution_stays_there(solver, shape):
 def test_a_warm_start_of_several_classes_starts_each_of_them(hard):
     X, _ = hard
     y = X[:, :3].argmax(axis=1)
-    cold = LinearODMClassifier().fit(X, y)
+    cold = LinearODMClassifier(C1=64.0).fit(X, y)
     warm = LinearODMClassifier(C1=62.0, warm_start=True).fit(X, y).set_params(C1=64.0).fit(X, y)
     np.testing.assert_allclose(warm.objective_, cold.objective_, rtol=1e-9)
     assert warm.n_iter_.sum() < cold.n_iter_.sum()

@@ -3,9 +3,12 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from sklearn.datasets import make_classification
 
 from optimargin import LinearODMClassifier, ODMClassifier, odm_path
+from optimargin._core._leave_out import LeaveOutNewton
 from optimargin._selection.grid import PAPER_WIDTHS, Grid
 from optimargin._selection.machines import ODM
 
@@ -98,6 +101,46 @@ def test_threads_change_nothing():
     threads = odm_path(X, y, **SMALL, widths=[0.5, 1], n_jobs=2)
     np.testing.assert_allclose(serial.objective, threads.objective, rtol=1e-12)
     np.testing.assert_allclose(serial.loo_decision, threads.loo_decision, atol=1e-8)
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    n_samples=st.integers(2, 50),
+    fit_intercept=st.booleans(),
+    steps=st.lists(
+        st.tuples(st.sampled_from([0, 0, 0, 3]), st.sampled_from([-0.1, 0.1, 0.4])), max_size=12
+    ),
+)
+@settings(max_examples=60, deadline=None)
+def test_following_the_active_set_changes_no_solution(seed, n_samples, fit_intercept, steps):
+    # Mostly D changes, so that a factor is kept while samples enter, leave and change sides.
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n_samples, 3))
+    K = np.exp(-((X[:, None] - X) ** 2).sum(axis=-1) / rng.uniform(1, 20))
+    y = np.where(np.arange(n_samples) % 2 == 0, 1.0, -1.0)
+    weight = rng.uniform(0.5, 2, n_samples)
+    weight /= weight.sum()
+    points = [[2.0 ** rng.integers(0, 11), 2.0 ** rng.integers(-3, 11), 0.2]]
+    for doublings, change in steps:
+        C1, C2, D = points[-1]
+        points.append([C1, C2 * 2.0**doublings, float(np.clip(D + change, 0, 0.8))])
+    points = np.array(points)
+    path = LeaveOutNewton(K, y, weight, fit_intercept)
+    theta, intercept = np.empty((len(points), n_samples)), np.empty(len(points))
+    path.solve_path(points, theta, intercept)
+    for p, point in enumerate(points):
+        cold = LeaveOutNewton(K, y, weight, fit_intercept)
+        cold.solve(*point)
+        np.testing.assert_allclose(K @ theta[p], cold.decision, atol=1e-8)
+        if fit_intercept:
+            # Without a sample below the band or above it, every intercept in the band will do.
+            assert path.objective <= cold.objective * (1 + 1e-10) or p < len(points) - 1
+        else:
+            assert intercept[p] == 0.0
+    ours, theirs = np.empty((2, n_samples))
+    path.leave_one_out(ours)
+    cold.leave_one_out(theirs)
+    np.testing.assert_allclose(ours, theirs, atol=1e-6)
 
 
 def test_widths_are_multiples_of_the_mean_distance():

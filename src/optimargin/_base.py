@@ -13,10 +13,17 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state, compute_class_weight
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    assert_all_finite,
+    check_is_fitted,
+    validate_data,
+)
 
 from optimargin._callbacks import CallbackSupportMixin, FitTasks, with_callbacks
-from optimargin._threads import one_blas_thread
+from optimargin._core._dense_products import sum_of_squares
+from optimargin._doc_link import DocLinkMixin
+from optimargin._threads import n_threads_for, one_blas_thread
 from optimargin.problems import (
     FeatureDesign,
     KernelDesign,
@@ -49,7 +56,9 @@ class TrainingProblems:
     problems: list[MarginProblem]
 
 
-class BaseMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
+class BaseMarginClassifier(
+    DocLinkMixin, CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=ABCMeta
+):
     """Encode classes and weights, solve one problem a class, store the diagnostics.
 
     A subclass says what the loss is, how the data become a design matrix, and how solutions
@@ -85,6 +94,9 @@ class BaseMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator,
         seed = check_random_state(self.random_state).randint(2**31 - 1)
         return SOLVERS[self.solver_](tol=self.tol, max_iter=self.max_iter, seed=seed)
 
+    def _resolve_prices(self, total_weight):
+        """Set the prices of the loss, where they depend on the sum of the weights."""
+
     def _before_solving(self, training):
         """Return the problems to be solved; an approximation may replace their design."""
         return training
@@ -114,7 +126,8 @@ class BaseMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator,
             The fitted estimator.
         """
         data = (X, y, sample_weight)
-        X, y = validate_data(self, X, y, **self._input_checks())
+        X, y = validate_data(self, X, y, ensure_all_finite=False, **self._input_checks())
+        check_finite(X, type(self).__name__)
         X = canonical(X)
         check_classification_targets(y)
         self.classes_ = np.unique(y)
@@ -146,6 +159,7 @@ class BaseMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator,
         rows = np.flatnonzero(weight)
         if rows.size < X.shape[0]:
             X, encoded, weight = self._take(X, rows), encoded[rows], weight[rows]
+        self._resolve_prices(float(weight.sum()))
         design = self._make_design(X, weight)
         positives = [1] if self.classes_.size == 2 else range(self.classes_.size)
         problems = [
@@ -167,6 +181,18 @@ class BaseMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator,
         elif y is None:
             raise ValueError("X was given without y: pass the labels of the training data.")
         return X, np.asarray(y), sample_weight
+
+    def _sample_coefficients(self, training, k):
+        """Return the kernel coefficients of problem `k` for the rows of the training data."""
+        if not np.isin(self.support_, training.rows).all():
+            raise ValueError(
+                f"X and sample_weight have {training.rows.size} samples of positive weight, and "
+                "not all support vectors are among them: pass the training data, every row in "
+                "its place."
+            )
+        coef = np.zeros(training.rows.size)
+        coef[np.searchsorted(training.rows, self.support_)] = self.dual_coef_[k]
+        return coef
 
     def __getstate__(self):
         # Training data can be large and private: a saved model does not carry them.
@@ -203,7 +229,13 @@ class BaseMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator,
         """
         check_is_fitted(self)
         X = canonical(validate_data(self, X, reset=False, **self._input_checks()))
-        scores = self._scores(X)
+        with np.errstate(over="ignore", invalid="ignore"):
+            scores = self._scores(X)
+        if not np.isfinite(scores).all():
+            raise ValueError(
+                f"Decision values overflow on X (largest absolute value {abs(X).max():.3g}): scale "
+                "the features as those of the training data."
+            )
         return scores[:, 0] if self.classes_.size == 2 else scores
 
     def _input_checks(self):
@@ -251,6 +283,8 @@ class BaseMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator,
 
     def _class_factors(self, totals):
         """Return the factor of each class; `totals` are the sums of their sample weights."""
+        if self.class_weight is None:
+            return np.ones(totals.size)
         if isinstance(self.class_weight, str):
             with np.errstate(divide="ignore"):
                 factor = totals.sum() / (totals.size * totals)
@@ -295,15 +329,26 @@ def check_weights(sample_weight, X):
     return weight
 
 
+def check_finite(X, estimator_name):
+    """Raise scikit-learn's error for NaN and infinity, found in one pass on all cores."""
+    if not np.isfinite(_sum_of_squares(X)):
+        assert_all_finite(X, estimator_name=estimator_name, input_name="X")
+
+
 def check_scale(X):
     """Raise a clear error when products of the features would overflow."""
-    values = (X.data if issparse(X) else X).ravel()
-    with np.errstate(over="ignore"):
-        if values @ values <= float(np.finfo(X.dtype).max) ** 0.9:  # one fast pass
-            return
+    if _sum_of_squares(X) <= float(np.finfo(X.dtype).max) ** 0.9:  # one fast pass
+        return
+    values = X.data if issparse(X) else X
     largest = float(max(values.max(initial=0.0), -values.min(initial=0.0)))
     if largest > float(np.finfo(X.dtype).max) ** 0.45:
         raise ValueError(
             f"X has values as large as {largest:.3g}, whose products overflow: scale the "
             "features, for example with StandardScaler."
         )
+
+
+def _sum_of_squares(X):
+    values = (X.data if issparse(X) else X).ravel()
+    n_threads = n_threads_for(values.size)
+    return sum_of_squares(values, np.zeros(n_threads), n_threads)

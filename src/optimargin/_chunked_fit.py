@@ -159,6 +159,7 @@ class ChunkedFit:
             estimator.feature_names_in_ = np.asarray(chunks.feature_names, dtype=object)
         factor = estimator._checked_class_factors(self.data.class_totals)
         self.class_weight = factor * self.data.class_totals
+        estimator._resolve_prices(float(self.class_weight.sum()))
         self.class_factor = factor / self.class_weight.sum()
         self.class_weight = self.class_weight / self.class_weight.sum()
         n_classes = self.data.classes.size

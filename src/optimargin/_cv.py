@@ -21,18 +21,19 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from optimargin._base import BaseMarginClassifier
+from optimargin._doc_link import DocLinkMixin
 from optimargin._kernel_base import KernelClassifier
-from optimargin._selection.grid import describe, make_grid, run_grid, single_threaded
+from optimargin._selection.grid import make_grid, run_grid, single_threaded
 from optimargin._selection.machines import Machine
 from optimargin._selection.progress import Progress
-from optimargin._selection.scoring import Score
+from optimargin._selection.scoring import Score, describe
 from optimargin._selection.search import HeldOutLoss, search
 from optimargin._selection.training import TrainingSet
 
 GRID = ["array-like", StrOptions({"paper"}), None]
 
 
-class BaseSelectionCV(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
+class BaseSelectionCV(DocLinkMixin, ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
     """Choose parameters by held-out scores, then fit with them.
 
     A subclass says which machine is tuned and by which estimator it is fitted. For every
@@ -145,13 +146,14 @@ class BaseSelectionCV(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         used = np.flatnonzero(training.weight)
         progress = Progress(type(self).__name__, scores.size, "fits", self.verbose > 0)
 
-        def visit(s, p, learner):
+        def visit(s, learner, places, points):
             if splits is None:
-                decision, rows = learner.leave_one_out(), used
+                decisions = np.array([learner.fit(*point).leave_one_out() for point in points])
             else:
-                decision, rows = learner.predict_test(), splits[s][1]
-            scores[s, p] = score(decision, rows, describe(grid.points[p]))
-            progress.step()
+                decisions = learner.predict_path(points)
+            rows = used if splits is None else splits[s][1]
+            scores[s, places] = score.of_path(decisions, rows, [grid.points[p] for p in places])
+            progress.step(n_steps=len(places))
 
         try:
             run_grid(training, grid, splits, visit, self.n_jobs)

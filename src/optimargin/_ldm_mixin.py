@@ -97,8 +97,7 @@ class LDMMixin(BaseMarginClassifier):
     def _hinge_dual(self, training, problem, k, score):
         """Return the dual variables of the hinge loss of a fitted model."""
         if hasattr(self, "dual_coef_"):
-            theta = np.zeros(problem.y.size)
-            theta[np.searchsorted(training.rows, self.support_)] = self.dual_coef_[k]
+            theta = self._sample_coefficients(training, k)
             box_dual = problem.y * (theta + problem.variance_gradient(score))
         else:
             # A linear model keeps w alone: solving again, from nothing, is as cheap as keeping

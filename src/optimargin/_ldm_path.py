@@ -1,9 +1,11 @@
 """All solutions of a large margin distribution machine over a grid of parameters."""
 
+import warnings
 from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_X_y
 
@@ -11,6 +13,7 @@ from optimargin._ldm import LDMClassifier
 from optimargin._selection.grid import grid_values
 from optimargin._selection.ldm_learners import LDMSampleLearner
 from optimargin._selection.machines import LDM
+from optimargin._selection.scoring import describe
 from optimargin.solvers.ldm_dcd import LDMDualCD
 
 
@@ -101,6 +104,8 @@ def ldm_path(
         coef0=coef0,
         fit_intercept=fit_intercept,
         class_weight=class_weight,
+        tol=tol,
+        max_iter=max_iter,
     )
     estimator._validate_params()
     estimator.classes_ = np.unique(y)
@@ -128,6 +133,17 @@ def ldm_path(
         path.dual_gap[k] = learner.dual_gap
         path.coef[k] = learner.coef
         path.intercept[k] = learner.intercept
+    missed = path.dual_gap.max(axis=1) > tol
+    if missed.any():
+        worst = path.params[int(path.dual_gap.max(axis=1).argmax())]
+        warnings.warn(
+            f"ldm_path stopped after max_iter={max_iter} iterations above tol={tol:g} at "
+            f"{missed.sum()} of {len(points)} points, with the largest relative duality gap, "
+            f"{path.dual_gap.max():.2g}, at {describe(worst)}. Scale the features (for example "
+            "with StandardScaler), increase max_iter or raise tol.",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
     return path
 
 

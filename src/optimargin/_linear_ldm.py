@@ -2,10 +2,9 @@
 
 import numpy as np
 from sklearn.utils._param_validation import StrOptions
-from sklearn.utils.extmath import safe_sparse_dot
 
-from optimargin._base import BaseMarginClassifier
 from optimargin._ldm_mixin import LDMMixin, ldm_design
+from optimargin._linear_base import LinearClassifier
 from optimargin.solvers import LDM_SOLVERS
 from optimargin.solvers.ldm_dcd import INTERIOR_UP_TO
 
@@ -14,7 +13,7 @@ _MANY_SAMPLES = 5000
 _GRAM_UP_TO = 4000  # samples that are worth a Gram matrix
 
 
-class LinearLDMClassifier(LDMMixin, BaseMarginClassifier):
+class LinearLDMClassifier(LDMMixin, LinearClassifier):
     """Linear large margin distribution machine.
 
     Minimises ``1/2 |w|^2 + lambda1 Var - lambda2 Mean + C sum_i w_i max(0, 1 - g_i)`` over the
@@ -68,7 +67,7 @@ class LinearLDMClassifier(LDMMixin, BaseMarginClassifier):
     """
 
     _parameter_constraints: dict = {
-        **BaseMarginClassifier._parameter_constraints,
+        **LinearClassifier._parameter_constraints,
         **LDMMixin._parameter_constraints,
         "solver": [StrOptions({"auto", *LDM_SOLVERS})],
     }
@@ -112,15 +111,3 @@ class LinearLDMClassifier(LDMMixin, BaseMarginClassifier):
         # A loose tolerance is met by few epochs, before factorisations pay.
         rough = self.tol >= _ROUGH and n_samples >= _MANY_SAMPLES
         return "dcd" if large or (rough and not np.isinf(self.C)) else "interior_point"
-
-    def _store(self, training, solutions):
-        coef = np.empty((len(solutions), self.n_features_in_))
-        intercept = np.empty(len(solutions))
-        for k, solution in enumerate(solutions):
-            coef[k], shift = training.design.features(solution.coef)
-            intercept[k] = solution.intercept + shift
-        self.coef_ = coef.astype(training.X.dtype, copy=False)
-        self.intercept_ = intercept.astype(training.X.dtype, copy=False)
-
-    def _scores(self, X):
-        return safe_sparse_dot(X, self.coef_.T, dense_output=True) + self.intercept_

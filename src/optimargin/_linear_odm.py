@@ -5,21 +5,22 @@ from scipy.sparse import issparse
 from sklearn.base import _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
-from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.multiclass import _check_partial_fit_first_call, check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from optimargin._base import BaseMarginClassifier, check_scale, check_weights
+from optimargin._base import check_scale, check_weights
 from optimargin._chunked_fit import fit_linear
 from optimargin._core._svrg import StochasticPass
+from optimargin._linear_base import LinearClassifier
 from optimargin._odm_mixin import ODMMixin
 from optimargin.problems import FeatureDesign, LinearGramDesign
 from optimargin.solvers import SOLVERS
 
 # Crossovers read off benchmarks/linear.py run with each solver.
 _FACTORISE_UP_TO = 1000  # features, or dense samples, up to which a factorisation is fastest
-_EASY_DESCENT = {True: 100.0, False: 500.0}  # with and without an intercept; see below
+_EASY_DESCENT = {True: 15.0, False: 80.0}  # with and without an intercept; see below
 _SPARSE_ROWS_UP_TO = 5000
+_STREAM_WEIGHT = 256.0  # sum of weights that a stream is taken to have for the default of C1
 _STEPS_OF_EQUAL_LENGTH = 64  # of a stream between two updates of the step length
 
 
@@ -53,7 +54,7 @@ def choose_linear_solver(X, C, fit_intercept):
     return "newton_cg"
 
 
-class LinearODMClassifier(ODMMixin, BaseMarginClassifier):
+class LinearODMClassifier(ODMMixin, LinearClassifier):
     """Linear optimal margin distribution machine.
 
     Minimises ``|w|^2 / 2 + sum_i s_i l(y_i (x_i' w + b)) / sum_i s_i`` with the loss
@@ -64,11 +65,12 @@ class LinearODMClassifier(ODMMixin, BaseMarginClassifier):
 
     Parameters
     ----------
-    C1 : float, default=64.0
-        Price of margins below ``1 - D``. Weights are normalised, so it does not depend on the
-        number of samples.
-    C2 : float, default=16.0
-        Price of margins above ``1 + D``; may be 0.
+    C1 : float, default=None
+        Price of margins below ``1 - D``. Weights are normalised, so a given value means the
+        same for any number of samples. None is a quarter of the sum of the weights, which makes
+        the price of one sample 1/4 however many there are, as `C` does in `LinearSVC`.
+    C2 : float, default=None
+        Price of margins above ``1 + D``; may be 0. None is ``C1 / 4``.
     D : float, default=0.2
         Half-width of the band around margin 1 that costs nothing, in [0, 1).
     fit_intercept : bool, default=True
@@ -98,6 +100,8 @@ class LinearODMClassifier(ODMMixin, BaseMarginClassifier):
         Coefficients of the features, in the precision of the data.
     intercept_ : ndarray of shape (1,) or (n_classes,)
         The intercepts.
+    C1_, C2_ : float
+        The values of `C1` and `C2` that were used.
     n_iter_ : int or ndarray of shape (n_classes,)
         Newton steps or passes over the data; with more than two classes one number a class.
     objective_ : float or ndarray of shape (n_classes,)
@@ -137,16 +141,18 @@ class LinearODMClassifier(ODMMixin, BaseMarginClassifier):
     """
 
     _parameter_constraints: dict = {
-        **BaseMarginClassifier._parameter_constraints,
+        **LinearClassifier._parameter_constraints,
         **ODMMixin._parameter_constraints,
         "solver": [StrOptions({"auto", *SOLVERS})],
         "warm_start": ["boolean"],
     }
 
+    _price_per_weight = 0.25
+
     def __init__(
         self,
-        C1=64.0,
-        C2=16.0,
+        C1=None,
+        C2=None,
         D=0.2,
         *,
         fit_intercept=True,
@@ -182,22 +188,13 @@ class LinearODMClassifier(ODMMixin, BaseMarginClassifier):
         return problem.design.coefficients(w, intercept, problem)
 
     def _store(self, training, solutions):
-        coef = np.empty((len(solutions), self.n_features_in_))
-        intercept = np.empty(len(solutions))
-        for k, solution in enumerate(solutions):
-            coef[k], shift = training.design.features(solution.coef)
-            intercept[k] = solution.intercept + shift
+        super()._store(training, solutions)
         self.__dict__.pop("t_", None)  # a stream that was followed before ends here
-        self.coef_ = coef.astype(training.X.dtype, copy=False)
-        self.intercept_ = intercept.astype(training.X.dtype, copy=False)
-
-    def _scores(self, X):
-        return safe_sparse_dot(X, self.coef_.T, dense_output=True) + self.intercept_
 
     def _choose_solver(self, X):
         if self.solver != "auto":
             return self.solver
-        return choose_linear_solver(X, max(self.C1, self.C2), self.fit_intercept)
+        return choose_linear_solver(X, max(self.C1_, self.C2_), self.fit_intercept)
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit_chunks(self, chunks):
@@ -227,8 +224,10 @@ class LinearODMClassifier(ODMMixin, BaseMarginClassifier):
         seen the step is ``1 / (t + t0)``, so that (Robbins and Monro) the coefficients converge
         to the minimiser of ``|w|^2 / 2 + E[s l(y (x' w + b))]`` over the distribution the
         batches are drawn from; for w the expected error of the objective falls as O(1 / t).
-        Batches that repeat one data set lead to the model that `fit` finds on it, if its
-        weights have mean one. No gap is certified: `fit` is exact, this is not.
+        Batches that repeat one data set lead to the model that `fit` finds on it with the same
+        `C1`, if its weights have mean one. No gap is certified: `fit` is exact, this is not.
+        A stream has no length that `C1` could grow with: None is 64 here, or the value of a
+        `fit` before.
 
         Parameters
         ----------
@@ -264,6 +263,8 @@ class LinearODMClassifier(ODMMixin, BaseMarginClassifier):
         encoded = np.searchsorted(self.classes_, y)
         if (self.classes_[np.minimum(encoded, self.classes_.size - 1)] != y).any():
             raise ValueError("y has labels that are not in classes of the first partial_fit.")
+        if self.C1 is not None or not hasattr(self, "C1_"):
+            self._resolve_prices(_STREAM_WEIGHT)
         check_scale(X)
         weight = check_weights(sample_weight, X)
         weight = weight * self._class_factors(np.ones(self.classes_.size))[encoded]

@@ -34,11 +34,12 @@ class ODMClassifier(ODMMixin, KernelClassifier):
 
     Parameters
     ----------
-    C1 : float, default=256.0
-        Price of margins below ``1 - D``. Weights are normalised, so it does not depend on the
-        number of samples.
-    C2 : float, default=64.0
-        Price of margins above ``1 + D``; may be 0.
+    C1 : float, default=None
+        Price of margins below ``1 - D``. Weights are normalised, so a given value means the
+        same for any number of samples. None is the sum of the weights, which makes
+        the price of one sample 1 however many there are, as `C` does in `SVC`.
+    C2 : float, default=None
+        Price of margins above ``1 + D``; may be 0. None is ``C1 / 4``.
     D : float, default=0.2
         Half-width of the band around margin 1 that costs nothing, in [0, 1). Samples inside
         the band are no support vectors: a larger `D` makes a sparser model.
@@ -98,6 +99,8 @@ class ODMClassifier(ODMMixin, KernelClassifier):
         ``decision_function(X) == kernel(X, support_vectors_) @ dual_coef_.T + intercept_``.
     intercept_ : ndarray of shape (1,) or (n_classes,)
         The intercepts.
+    C1_, C2_ : float
+        The values of `C1` and `C2` that were used.
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
         Coefficients of the features; only for ``kernel="linear"``.
     gamma_ : float
@@ -153,10 +156,12 @@ class ODMClassifier(ODMMixin, KernelClassifier):
         "cache_size": [Interval(Real, 0, None, closed="neither")],
     }
 
+    _price_per_weight = 1.0
+
     def __init__(
         self,
-        C1=256.0,
-        C2=64.0,
+        C1=None,
+        C2=None,
         D=0.2,
         *,
         kernel="rbf",
@@ -259,10 +264,12 @@ class ODMClassifier(ODMMixin, KernelClassifier):
             dtype = np.float32 if self.tol > _FLOAT32_TOL else X.dtype
             if not PreparedKernel(self._kernel, X, dtype).is_finite():
                 dtype = X.dtype
-            return PanelDesign(self._kernel, X, dtype=dtype, max_bytes=self.cache_size * 1e6)
+            prepared = PreparedKernel(self._kernel, X, dtype)
+            return PanelDesign(prepared, max_bytes=self.cache_size * 1e6)
         if n_samples**2 * X.dtype.itemsize <= self.cache_size * 1e6:
             return KernelDesign(self._kernel(X))
-        return PanelDesign(self._kernel, X, dtype=X.dtype, max_bytes=self.cache_size * 1e6)
+        # Half for the rows that coordinate descent keeps, half for what certifies it.
+        return PanelDesign(PreparedKernel(self._kernel, X), max_bytes=self.cache_size / 2 * 1e6)
 
     def _check_approximation(self):
         if not self._kernel.is_positive_semidefinite:

@@ -1,5 +1,7 @@
 """ODM classifiers that choose their own parameters."""
 
+from sklearn.utils.validation import check_is_fitted
+
 from optimargin._cv import GRID, BaseSelectionCV, KernelSelectionMixin
 from optimargin._linear_odm import LinearODMClassifier
 from optimargin._odm import ODMClassifier
@@ -32,6 +34,7 @@ class _ODMSelectionCV(BaseSelectionCV):
         -------
         scores : ndarray of shape (n_samples,) or (n_samples, n_classes)
         """
+        check_is_fitted(self, "best_estimator_")
         return self.best_estimator_.loo_decision_function(X, y, sample_weight, exact=exact)
 
     def loo_error_bound(self, X=None, y=None, sample_weight=None, *, kind="valid"):
@@ -46,6 +49,7 @@ class _ODMSelectionCV(BaseSelectionCV):
         -------
         bound : float or ndarray of shape (n_classes,)
         """
+        check_is_fitted(self, "best_estimator_")
         return self.best_estimator_.loo_error_bound(X, y, sample_weight, kind=kind)
 
 

@@ -4,7 +4,6 @@ from copy import copy
 from numbers import Real
 
 import numpy as np
-from sklearn.model_selection import check_cv
 from sklearn.utils._param_validation import Interval, StrOptions, validate_params
 from sklearn.utils.validation import validate_data
 
@@ -14,6 +13,7 @@ from optimargin.problems import LandmarkDesign, MarginProblem, ODMLoss
 from optimargin.solvers import SOLVERS
 
 _LARGEST = 1e30  # price of a margin whose square is still far from overflow
+_SHARE_ABOVE = 0.25  # C2 / C1 by default
 _SHARP = 1e-13  # a relative gap at which the active set is that of the solution
 
 
@@ -21,13 +21,27 @@ class ODMMixin(BaseMarginClassifier):
     """The parameters of the ODM loss, and what its closed forms tell about a fit."""
 
     _parameter_constraints: dict = {
-        "C1": [Interval(Real, 0, _LARGEST, closed="right")],
-        "C2": [Interval(Real, 0, _LARGEST, closed="both")],
+        "C1": [Interval(Real, 0, _LARGEST, closed="right"), None],
+        "C2": [Interval(Real, 0, _LARGEST, closed="both"), None],
         "D": [Interval(Real, 0, 1, closed="left")],
     }
+    _price_per_weight: float  # C1 by default, for samples whose weights sum to one
+
+    def _resolve_prices(self, total_weight):
+        """Set `C1_` and `C2_` for samples whose weights sum to `total_weight`."""
+        C1 = self.C1
+        if C1 is None:
+            C1 = self._price_per_weight * total_weight
+            if not 1 / _LARGEST <= C1 <= _LARGEST:
+                raise ValueError(
+                    f"sample_weight (times class_weight) sums to {total_weight:.3g}, which is no "
+                    "sensible C1: give C1 a value, or scale the weights to a mean of one."
+                )
+        self.C1_ = float(C1)
+        self.C2_ = float(_SHARE_ABOVE * C1 if self.C2 is None else self.C2)
 
     def _make_loss(self):
-        return ODMLoss(float(self.C1), float(self.C2), float(self.D))
+        return ODMLoss(self.C1_, self.C2_, float(self.D))
 
     def _make_problem(self, design, y, weight):
         return MarginProblem(self._make_loss(), design, y, weight, fit_intercept=self.fit_intercept)
@@ -39,7 +53,8 @@ class ODMMixin(BaseMarginClassifier):
         follow in closed form, at about the price of one more fit. That holds as long as no
         other sample enters or leaves the active set; `exact` follows those that do. The
         weights of the remaining samples are kept, so a model without sample i is the one
-        fitted with `C1` and `C2` times ``(sum(s) - s_i) / sum(s)``, s being the weights.
+        fitted with `C1` and `C2` times ``(sum(s) - s_i) / sum(s)``, s being the weights; with
+        their defaults, which grow with the sum, it is the one fitted without the sample.
 
         Parameters
         ----------
@@ -94,6 +109,8 @@ class ODMMixin(BaseMarginClassifier):
         -------
         scores : ndarray of shape (n_samples,) or (n_samples, n_classes)
         """
+        from sklearn.model_selection import check_cv  # slow to import
+
         X, y, sample_weight = self._training_arguments(X, y, sample_weight)
         splits = list(check_cv(cv, y, classifier=True).split(X, y, groups))
         fold = np.full(len(y), -1)
@@ -177,9 +194,7 @@ class ODMMixin(BaseMarginClassifier):
                 self.coef_[k].astype(np.float64), float(self.intercept_[k]), problem
             )
         else:
-            theta = np.zeros(design.n_samples)
-            theta[np.searchsorted(training.rows, self.support_)] = self.dual_coef_[k]
-            start = theta, float(self.intercept_[k])
+            start = self._sample_coefficients(training, k), float(self.intercept_[k])
         point = problem.point(*start)
         if point.relative_gap <= _SHARP:
             return point.coef, point.intercept

@@ -126,12 +126,14 @@ def odm_path(
         np.empty((len(grid), X.shape[0], training.n_problems)) if loo else None,
     )
 
-    def visit(_, point, learner):
-        path.objective[point] = learner.objective
-        path.coef[point] = learner.coef
-        path.intercept[point] = learner.intercept
-        if path.loo_decision is not None:
-            path.loo_decision[point] = learner.leave_one_out()
+    def visit(_, learner, places, points):
+        for place, point in zip(places, points, strict=True):
+            learner.fit(*point)
+            path.objective[place] = learner.objective
+            path.coef[place] = learner.coef
+            path.intercept[place] = learner.intercept
+            if path.loo_decision is not None:
+                path.loo_decision[place] = learner.leave_one_out()
 
     run_grid(training, grid, None, visit, n_jobs)
     return path

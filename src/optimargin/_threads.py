@@ -30,7 +30,7 @@ if hasattr(os, "register_at_fork"):
 
 def n_threads_for(work: int) -> int:
     """Return the number of threads for a loop of `work` elementary operations."""
-    if _forked or work < _WORTH_A_THREAD:
+    if _forked or work < _WORTH_A_THREAD or getattr(_this_thread, "is_worker", False):
         return 1
     return max_threads()
 
@@ -75,7 +75,7 @@ def for_each(function: Callable[..., None], items: Iterable, work: int) -> None:
     thread. A call within a call gets no threads of its own.
     """
     items = list(items)
-    n_threads = 1 if getattr(_this_thread, "is_worker", False) else n_threads_for(work)
+    n_threads = n_threads_for(work)
     if n_threads == 1 or len(items) < 2:
         for item in items:
             function(item)

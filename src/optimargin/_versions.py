@@ -19,6 +19,8 @@ _PACKAGES = (
     "matplotlib",
     "pandas",
     "pyarrow",
+    "skl2onnx",
+    "onnxruntime",
 )
 
 

@@ -2,14 +2,16 @@
 
 from collections import OrderedDict
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass, replace
 from math import fsum
 
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky, eigh
-from scipy.sparse import issparse
+from scipy.sparse import csr_array, issparse
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
 
+from optimargin._core._gram import rows_product
 from optimargin._core._kernels import rbf_in_place, weighted_distances
 from optimargin._threads import for_each
 
@@ -71,7 +73,8 @@ class Kernel:
 
 
 def _checked_callable(function, X, Y):
-    K = np.asarray(function(X, Y))
+    K = function(X, Y)
+    K = K.toarray() if issparse(K) else np.asarray(K)
     if K.shape != (X.shape[0], Y.shape[0]):
         raise ValueError(
             f"The kernel callable returned an array of shape {K.shape} for inputs of "
@@ -135,6 +138,34 @@ class PreparedKernel:
             # Distances in units of the width: neither they nor gamma leave the range of dtype.
             X = X * np.sqrt(self.kernel.gamma).astype(X.dtype)
         return X.astype(dtype, copy=False)
+
+    @property
+    def n_samples(self):
+        """The number of samples."""
+        return self._X.shape[0]
+
+    @property
+    def dtype(self):
+        """The precision of the kernel values."""
+        return self._X.dtype
+
+    def take(self, rows):
+        """Return the kernel on the samples `rows` alone."""
+        part = copy(self)
+        part._X = self._X[rows]
+        part._norms = None if self._norms is None else self._norms[rows]
+        return part
+
+    def product(self, rows, columns, v):
+        """Return ``block(rows, columns) @ v``, summed in float64, without holding the block."""
+        A, B, out = self.take(rows), self.take(columns), np.empty(len(rows))
+
+        def fill(part):
+            norms = None if self._norms is None else (A._norms[part], B._norms)
+            rows_product(self._values(A._X[part], B._X, norms, None), v, out[part])
+
+        for_each(fill, _row_blocks(len(rows), len(columns)), work=10 * len(rows) * len(columns))
+        return out
 
     def block(self, rows=slice(None), columns=slice(None), out=None):
         """Return the kernel values between two selections of the samples."""
@@ -313,18 +344,23 @@ def resolve_gamma(gamma, X, sample_weight):
     sample_weight = sample_weight / sample_weight.max()  # whose sum and square are in range
     if gamma == "scale":
         weight = sample_weight / (sample_weight.sum() * X.shape[1])
-        if issparse(X):
-            mean = (weight @ X).sum()
-            variance = (weight @ X.multiply(X)).sum() - mean**2
-        else:
-            mean = (weight @ X).sum()
-            variance = (weight @ np.square(X - mean)).sum()
+        mean = (weight * X.sum(axis=1, dtype=np.float64)).sum()
+        variance = (weight * _squares_around(X, mean)).sum()
         is_constant = variance <= (1e-14 * mean) ** 2  # to rounding
         return 1.0 if is_constant else 1.0 / (X.shape[1] * variance)
     if gamma == "mean_distance":
         width = mean_distance(X, sample_weight)
         return 1.0 / (2 * width**2) if width > 0 else 1.0
     return float(gamma)
+
+
+def _squares_around(X, center):
+    """Return the sums over features of ``(x - center)**2``, one a row."""
+    if not issparse(X):
+        return row_norms(X - center, squared=True)
+    squares = csr_array((np.square(X.data - center), X.indices, X.indptr), shape=X.shape)
+    absent = X.shape[1] - np.diff(X.indptr)
+    return squares.sum(axis=1) + absent * center**2
 
 
 def raise_overflow(kernel, X):

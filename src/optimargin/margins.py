@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.sparse import issparse
-from sklearn.svm import SVC, NuSVC
 from sklearn.utils.validation import _check_sample_weight, check_consistent_length, check_is_fitted
 
 from optimargin.kernels import Kernel, kernel_product
@@ -263,6 +262,8 @@ def _positive(squared_norm):
 
 def _weight_gram(est):
     """Return the inner products of the weight vectors, one a class (one in all for two)."""
+    from sklearn.svm import SVC, NuSVC  # slow to import, and needed for distances only
+
     est = unwrap(est)
     name = type(est).__name__
     advice = "use kind='functional'"

@@ -85,6 +85,10 @@ def data_of(flowers):
         ),
         (["-wvirginica", "3"], ODMClassifier(class_weight={"virginica": 3.0})),
         (["--class-weight", "balanced"], ODMClassifier(class_weight="balanced")),
+        (
+            ["--approximation", "nystrom", "--n-components", "20", "--seed", "0"],
+            ODMClassifier(approximation="nystrom", n_components=20, random_state=0),
+        ),
     ],
 )
 def test_train_fits_what_the_library_fits(options, expected, run, flowers, tmp_path):
@@ -216,24 +220,29 @@ def test_inspect_shows_the_model(run, flowers, tmp_path):
     assert code == 0
     for word in (
         "ODMClassifier",
-        "C1=256",
+        "C1=100",
         "versicolor, virginica",
         "certified gap",
         "error at most",
     ):
         assert word in out
-    code, out, _ = run(
-        "inspect", tmp_path / "m", "--data", flowers, "--json", "--save-plot", tmp_path / "m.pdf"
-    )
+    code, out, _ = run("inspect", tmp_path / "m", "--data", flowers, "--json")
     facts = json.loads(out)
     model = load_model(tmp_path / "m")
     X, y = data_of(flowers)
     scores = model[-1].loo_decision_function(model[0].transform(X), y)
     assert facts["loo_error"] == np.mean(model.classes_[(scores > 0).astype(int)] != y)
     assert facts["loo_error"] <= facts["loo_error_bound_valid"][0]
-    assert (tmp_path / "m.pdf").exists()
     run("train", flowers, tmp_path / "m", "-q", "--ldm")
     assert "bound, printed" in run("inspect", tmp_path / "m", "--data", flowers)[1]
+
+
+def test_inspect_draws_margins(run, flowers, tmp_path):
+    picture = tmp_path / "margins.pdf"
+    run("train", flowers, tmp_path / "m", "-q", "--save-plot", tmp_path / "training.svg")
+    run("inspect", tmp_path / "m", "--data", flowers, "--save-plot", picture, "-q")
+    assert picture.read_bytes().startswith(b"%PDF")
+    assert b"<svg" in (tmp_path / "training.svg").read_bytes()
 
 
 def test_standard_input(run, flowers, tmp_path, monkeypatch):

@@ -3,8 +3,17 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
 
-from optimargin.problems import FeatureDesign, KernelDesign, LinearGramDesign, MarginProblem
+from optimargin.kernels import Kernel, PreparedKernel
+from optimargin.problems import (
+    FeatureDesign,
+    KernelDesign,
+    LinearGramDesign,
+    MarginProblem,
+    PanelDesign,
+)
 from optimargin.solvers import Newton
 from tests.cases import DESIGNS, FEATURE_DESIGNS, LOSSES, SAMPLE_DESIGNS, make_design
 
@@ -13,6 +22,8 @@ every_feature_design = pytest.mark.parametrize("name", FEATURE_DESIGNS)
 every_sample_design = pytest.mark.parametrize("name", SAMPLE_DESIGNS)
 # The second shape is large enough for several threads.
 every_shape = pytest.mark.parametrize("shape", [(17, 5), (700, 250)], ids=["small", "threaded"])
+INCOMPLETE = ("panels-half-kept", "panels-none-kept")
+pytestmark = pytest.mark.filterwarnings("ignore:.*more than cache_size has room for")
 both_precisions = pytest.mark.parametrize("dtype", [np.float32, np.float64])
 
 
@@ -67,7 +78,9 @@ def test_decision_and_represent_are_adjoint(name, shape, dtype):
     left = r @ design.decision(v)
     right = design.represent(r) @ design.metric(v)
     scale = np.linalg.norm(r) * np.linalg.norm(design.decision(v))
-    assert left == pytest.approx(right, abs=1e-12 * scale)
+    # Values that are not kept are computed again, in products of other shapes.
+    rounding = 1e-6 if name in INCOMPLETE and dtype == np.float32 else 1e-12
+    assert left == pytest.approx(right, abs=rounding * scale)
 
 
 @every_design
@@ -128,6 +141,11 @@ def test_products_and_columns_are_those_of_the_gram_matrix(name, dtype):
     atol = 10 * tolerance(name, dtype) * np.abs(K).max()
     np.testing.assert_allclose(design.product(V), V @ K, rtol=0, atol=300 * atol)
     np.testing.assert_allclose(design.columns(chosen), K[:, chosen], rtol=0, atol=atol)
+    part = design.columns(chosen, np.arange(9))
+    np.testing.assert_allclose(part, K[:9, chosen], rtol=0, atol=atol)
+    on_chosen = design.product_on(chosen, V[:, :4])
+    expected = V[:, :4] @ K[np.ix_(chosen, chosen)]
+    np.testing.assert_allclose(on_chosen, expected, rtol=0, atol=300 * atol)
     np.testing.assert_allclose(design.squared_norms, np.diagonal(K), rtol=0, atol=atol)
 
 
@@ -212,3 +230,47 @@ def test_no_factor_is_looked_for_where_it_does_not_pay():
     X = rows((40, 2))
     assert KernelDesign(X @ X.T).low_rank_factor is None
     assert KernelDesign(np.eye(300)).low_rank_factor is None
+
+
+@given(
+    room=st.integers(0, 500),
+    subsets=st.lists(st.tuples(st.integers(0, 99), st.integers(1, 400)), min_size=1, max_size=6),
+)
+def test_working_set_gives_the_same_products_within_its_limit(room, subsets):
+    """Whatever was active before, and however little is kept."""
+    X, n_values = rows((400, 3)), room**2 / 2 + 128 * room
+    design = PanelDesign(
+        PreparedKernel(Kernel("rbf", 0.3), X), max_bytes=8 * n_values, complete=False
+    )
+    K = Kernel("rbf", 0.3)(X)
+    for seed, size in subsets:
+        rng = np.random.default_rng(seed)
+        active = np.sort(rng.choice(400, size, replace=False))
+        pull, coef = np.zeros(400), rng.normal(size=400)
+        pull[active] = rng.normal(size=size)
+        V = rng.normal(size=(2, size))
+        expected = V @ K[np.ix_(active, active)]
+        np.testing.assert_allclose(design.product_on(active, V), expected, atol=1e-10)
+        np.testing.assert_allclose(design.decision(pull), K @ pull, atol=1e-10)
+        image, square = design.residual_image(coef - pull, coef, K @ coef, pull)
+        np.testing.assert_allclose(image[active], (K @ (coef - pull))[active], atol=1e-10)
+        assert square == pytest.approx((coef - pull) @ K @ (coef - pull), abs=1e-9)
+        step = design.decision_step(pull - coef, coef, K @ coef)
+        np.testing.assert_allclose(step, K @ (pull - coef), atol=1e-10)
+        kept = sum(buffer.nbytes for buffer, *_ in design._working._panels)
+        assert kept <= 8 * n_values
+
+
+def test_a_working_set_without_room_says_what_to_do():
+    X = rows((300, 3))
+    design = PanelDesign(PreparedKernel(Kernel("rbf", 0.3), X), max_bytes=1000)
+    with pytest.warns(UserWarning, match="approximation='nystrom'"):
+        design.product_on(np.arange(300), np.ones((1, 300)))
+
+
+def test_samples_that_left_the_working_set_make_room():
+    kernel = PreparedKernel(Kernel("rbf", 0.3), rows((1000, 3)))
+    design = PanelDesign(kernel, max_bytes=1e7, complete=False)
+    design.product_on(np.arange(900), np.ones((1, 900)))
+    design.product_on(np.arange(850, 1000), np.ones((1, 150)))
+    assert design._working.kept.size == 150

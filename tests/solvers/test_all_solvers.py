@@ -53,7 +53,7 @@ def stored_objective(model, X, y, weight):
         theta[model.support_] = model.dual_coef_[0]
         norm = theta @ model._kernel(X) @ theta
     scores = model.decision_function(X)
-    return oracle.objective(norm, scores, y, weight, model.C1, model.C2, model.D)
+    return oracle.objective(norm, scores, y, weight, model.C1_, model.C2_, model.D)
 
 
 def test_every_solver_belongs_to_an_estimator():

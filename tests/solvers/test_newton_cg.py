@@ -5,7 +5,9 @@ import warnings
 
 import numpy as np
 import pytest
-from sklearn.datasets import make_classification
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.datasets import make_classification, make_moons
 
 from optimargin import LinearODMClassifier, ODMClassifier
 
@@ -40,3 +42,23 @@ def test_kernels_of_any_width_are_solved_at_large_prices(data, prices, fit_inter
 def test_linear_models_are_solved_at_large_prices(data, prices, fit_intercept):
     model = LinearODMClassifier(*prices, fit_intercept=fit_intercept)
     assert fit_without_warning(model, data).dual_gap_ <= 1e-8
+
+
+@with_and_without_intercept
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array], ids=["dense", "csr"])
+@pytest.mark.parametrize("prices", [(2.0**16, 0.0, 0.2), (256.0, 64.0, 0.2)], ids=["few", "most"])
+def test_a_working_set_ends_at_the_same_model(make, prices, fit_intercept):
+    """With few active samples, or most; the limit is far below the whole matrix, of 8 MB."""
+    X, y = make_moons(2000, noise=0.2, random_state=0)
+    model = ODMClassifier(*prices, gamma=10.0, fit_intercept=fit_intercept, solver="newton_cg")
+    whole = clone(model).fit(make(X), y)
+    limited = model.set_params(cache_size=7).fit(make(X), y)
+    assert limited.dual_gap_ <= 1e-6
+    # Kernel values are float32: sparse rows, which cannot be centred, round them differently.
+    assert limited.objective_ == pytest.approx(whole.objective_, rel=1e-4)
+    assert np.mean(limited.predict(X) == whole.predict(X)) > 0.999
+    # A support vector is a sample outside the band: few coefficients linger.
+    margin = np.where(y == 1, 1, -1) * limited.decision_function(X)
+    active = np.count_nonzero(np.abs(margin - 1) > prices[2]) if prices[1] else None
+    active = np.count_nonzero(margin < 1 - prices[2]) if active is None else active
+    assert limited.support_.size <= 1.2 * active

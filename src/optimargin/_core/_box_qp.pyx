@@ -102,7 +102,6 @@ cdef class BoxQP:
     cdef void _sweep(self, const double* width, double* a, int n_sweeps) noexcept nogil:
         cdef int i, _sweep, one = 1
         cdef double new, change
-        cdef double* gradient = &self._gradient[0]
         for _sweep in range(n_sweeps):
             for i in range(self.n):
                 new = a[i] - self._gradient[i] / (self._Q[i, i] + self.ridge)
@@ -110,7 +109,9 @@ cdef class BoxQP:
                 change = new - a[i]
                 if change != 0.0:
                     a[i] = new
-                    daxpy(&self.n, &change, <double*> &self._Q[i, 0], &one, gradient, &one)
+                    daxpy(
+                        &self.n, &change, <double*> &self._Q[i, 0], &one, &self._gradient[0], &one
+                    )
 
     cdef bint _minimise(
         self, const double* width, double* a, double tol, int max_steps

@@ -12,7 +12,7 @@ ICML 2008.
 from libc.math cimport INFINITY, fabs
 from libc.stdint cimport uint64_t
 
-from optimargin._core._random cimport draw, start
+from optimargin._core._random cimport shuffle, start
 from optimargin._core._rows cimport Rows
 
 import numpy as np
@@ -155,16 +155,19 @@ cdef class Descent:
         self.intercept += self.intercept_scale * total
         return total
 
-    def epoch(self):
-        """Visit every active variable once; return the largest violation of optimality met."""
-        cdef Py_ssize_t k = 0, other, i
+    def epoch(self, bint same_order=False):
+        """Visit every active variable once; return the largest violation of optimality met.
+
+        In a new random order, or in that of the last epoch.
+        """
+        cdef Py_ssize_t k = 0, last = self.order.shape[0] - 1, i
         cdef double q, old, new, margin, violation, largest = 0.0
         with nogil:
+            if not same_order:
+                shuffle(&self.random_state, &self.order[0], self.n_active)
             while k < self.n_active:
-                other = k + draw(&self.random_state, self.n_active - k)
-                i = self.order[other]
-                self.order[other] = self.order[k]
-                self.order[k] = i
+                i = self.order[k]
+                self.rows.expect(self.order[min(k + 1, last)], self.order[min(k + 2, last)])
                 old = self.dual[i]
                 margin = self.y[i] * (self.rows.decision(i) + self.intercept)
                 q = self.rows.squared_norms[i] + self.intercept_scale

@@ -9,3 +9,6 @@ def panel_product(
     partial: NDArray[np.float64],
     n_threads: int,
 ) -> None: ...
+def rows_product(
+    K: NDArray[np.floating], v: NDArray[np.float64], out: NDArray[np.float64]
+) -> None: ...

@@ -9,13 +9,21 @@ from cython cimport floating
 from cython.parallel cimport prange
 
 cdef extern from "panel_row.h" nogil:
-    double optimargin_panel_row_float(
-        const float* row, Py_ssize_t square, Py_ssize_t width, double scale,
-        const double* v, double* out,
+    void optimargin_panel_rows_float(
+        const float* rows, Py_ssize_t square, Py_ssize_t width, const double* scale,
+        const double* v, double* out, double* total,
     )
-    double optimargin_panel_row_double(
+    void optimargin_panel_rows_double(
+        const double* rows, Py_ssize_t square, Py_ssize_t width, const double* scale,
+        const double* v, double* out, double* total,
+    )
+    void optimargin_panel_row_float(
+        const float* row, Py_ssize_t square, Py_ssize_t width, double scale,
+        const double* v, double* out, double* total,
+    )
+    void optimargin_panel_row_double(
         const double* row, Py_ssize_t square, Py_ssize_t width, double scale,
-        const double* v, double* out,
+        const double* v, double* out, double* total,
     )
 
 
@@ -33,21 +41,51 @@ def panel_product(
     for t in prange(n_threads, nogil=True, num_threads=n_threads, schedule="static"):
         p = t
         while p < n_panels:
-            for i in range(bounds[p], bounds[p + 1]):
+            i = bounds[p]
+            while i < bounds[p + 1]:
                 for v in range(n_vectors):
-                    _row_product(
+                    _add_products(
                         &buffer[offsets[p] + (i - bounds[p]) * bounds[p + 1]],
                         bounds[p], bounds[p + 1], i, &V[v, 0], &partial[t, v, 0],
                     )
+                i = i + 4
             p = p + n_threads
 
 
-cdef void _row_product(
-    const floating* row, Py_ssize_t square, Py_ssize_t width, Py_ssize_t i, const double* v,
+cdef void _add_products(
+    const floating* rows, Py_ssize_t square, Py_ssize_t width, Py_ssize_t i, const double* v,
     double* out,
 ) noexcept nogil:
-    """out[i] += row @ v; out[:square] += v[i] * row[:square]"""
-    if floating is float:
-        out[i] += optimargin_panel_row_float(row, square, width, v[i], v, out)
-    else:
-        out[i] += optimargin_panel_row_double(row, square, width, v[i], v, out)
+    """The rows i to i + 3 of a panel that ends at row `width`, or what there is of them."""
+    cdef Py_ssize_t k
+    if i + 4 <= width:
+        if floating is float:
+            optimargin_panel_rows_float(rows, square, width, v + i, v, out, out + i)
+        else:
+            optimargin_panel_rows_double(rows, square, width, v + i, v, out, out + i)
+        return
+    for k in range(width - i):
+        if floating is float:
+            optimargin_panel_row_float(
+                rows + k * width, square, width, v[i + k], v, out, out + i + k
+            )
+        else:
+            optimargin_panel_row_double(
+                rows + k * width, square, width, v[i + k], v, out, out + i + k
+            )
+
+
+def rows_product(
+    const floating[:, ::1] K,  # in
+    const double[::1] v,  # in
+    double[::1] out,  # out
+):
+    """out[:] = K @ v."""
+    cdef Py_ssize_t i
+    with nogil:
+        for i in range(K.shape[0]):
+            out[i] = 0.0
+            if floating is float:
+                optimargin_panel_row_float(&K[i, 0], 0, K.shape[1], 0.0, &v[0], NULL, &out[i])
+            else:
+                optimargin_panel_row_double(&K[i, 0], 0, K.shape[1], 0.0, &v[0], NULL, &out[i])

@@ -8,24 +8,27 @@ solves, with A = I + C^1/2 K C^1/2 and r = c^1/2,
     theta = r * A^-1 (r * (t - b)) on S and 0 off S,   sum(theta) = 0 when b is fitted.
 
 The solver behind a fit (`optimargin.solvers.newton`) does the same steps. This one exists for
-problems solved by the thousand: it keeps its memory from one problem to the next, runs
-without the interpreter, and leaves the factor of A behind for `_leave_out`. With an intercept,
-A^-1 stands for the inverse bordered by r: P = A^-1 - g g' / (r'g),   g = A^-1 r.
+problems solved by the thousand: it keeps its memory and the factor of A from one problem to the
+next (`_active_system`) and runs without the interpreter. With an intercept, A^-1 stands for the
+inverse bordered by r: P = A^-1 - g g' / (r'g),   g = A^-1 r.
 """
 
 import numpy as np
 
-from libc.math cimport fabs, sqrt
+from libc.math cimport fabs
 from libc.string cimport memcpy, memset
-from scipy.linalg.cython_blas cimport ddot, dgemv
-from scipy.linalg.cython_lapack cimport dpotrf, dpotrs
+from scipy.linalg.cython_blas cimport dgemv
+
+from optimargin._core._active_system cimport ActiveSystem
 
 cdef double ROUNDING = 1e-15  # relative: a decrease below this is none
 cdef double OBJECTIVE_FLOOR = 1e-3
+cdef int MAX_ITER = 200
+INDEFINITE = "The kernel matrix is too far from positive semi-definite."
 
 
-cdef class GramNewton:
-    """One ODM problem, its current solution and the factor of its system.
+cdef class GramNewton(ActiveSystem):
+    """One ODM problem and its current solution.
 
     Parameters
     ----------
@@ -43,50 +46,84 @@ cdef class GramNewton:
     decision : ndarray of shape (n_samples,)
         ``K @ theta``, without the intercept.
     intercept, objective : float
-    side : ndarray of shape (n_samples,)
-        -1 for samples below the band of the loss, 1 for those above, 0 for inactive ones.
     n_iter : int
         Newton steps of the last solve; -1 when it did not converge.
     """
 
     def __init__(self, K, y, weight, fit_intercept):
-        self.K, self.y, self.weight = K, y, weight
-        self._K, self._y, self._weight = K, y, weight
-        self.n = n = K.shape[0]
+        super().__init__(K, weight)
+        n = K.shape[0]
+        self.y = y
+        self._y = y
         self.fit_intercept = fit_intercept
         self.theta = np.zeros(n)
         self.decision = np.zeros(n)
         self._theta, self._decision = self.theta, self.decision
-        self._matrix = np.empty(n * n)
-        self._root, self._ones, self._target, self._work = np.empty((4, n))
+        self._ones, self._target, self._work = np.empty((3, n))
+        self._scale = np.zeros(n)
+        self._solved = np.zeros(2 * n)
         self._new_theta, self._new_decision = np.empty((2, n))
-        self._active, self._place = np.zeros((2, n), dtype=np.intc)
-        self.side = np.zeros(n, dtype=np.intc)
-        self._side = self.side
         self.intercept = 0.0
 
     def reset(self):
         """Forget the solution: the next solve starts at zero."""
-        self.theta[:] = 0.0
-        self.decision[:] = 0.0
+        self._reset()
+
+    cdef void _reset(self) noexcept nogil:
+        memset(&self._theta[0], 0, self.n * sizeof(double))
+        memset(&self._decision[0], 0, self.n * sizeof(double))
         self.intercept = 0.0
 
     def refresh(self):
         """Recompute the decision values after K was changed in place."""
+        self._factored = False
         with nogil:
             self._multiply(&self._theta[0], &self._decision[0])
 
-    def solve(self, double C1, double C2, double D, int max_iter=200):
+    def solve(self, double C1, double C2, double D, int max_iter=MAX_ITER):
         """Minimise from the current solution; return the number of Newton steps."""
         cdef int info
-        self.C1, self.C2, self.D = C1, C2, D
         with nogil:
-            info = self._solve(max_iter)
+            info = self._solve(C1, C2, D, max_iter)
         if info:
-            raise FloatingPointError("The kernel matrix is too far from positive semi-definite.")
+            raise FloatingPointError(INDEFINITE)
         return self.n_iter
 
-    cdef int _solve(self, int max_iter) noexcept nogil:
+    def solve_path(
+        self, const double[:, ::1] points, double[:, ::1] theta, double[::1] intercept
+    ):
+        """Minimise at one point after another, each from the last solution.
+
+        Parameters
+        ----------
+        points : ndarray of shape (n_points, 3)
+            C1, C2 and D.
+        theta : ndarray of shape (n_points, n_samples)
+            Receives the solutions, as does
+        intercept : ndarray of shape (n_points,)
+        """
+        cdef int p, info = 0
+        with nogil:
+            for p in range(points.shape[0]):
+                info = self._solve(points[p, 0], points[p, 1], points[p, 2], MAX_ITER)
+                if info:
+                    break
+                memcpy(&theta[p, 0], &self._theta[0], self.n * sizeof(double))
+                intercept[p] = self.intercept
+        if info:
+            raise FloatingPointError(INDEFINITE)
+
+    cdef int _solve(self, double C1, double C2, double D, int max_iter) noexcept nogil:
+        cdef int info
+        self.C1, self.C2, self.D = C1, C2, D
+        info = self._iterate(max_iter)
+        if info == 0 and self.n_iter < 0:
+            # A start far away can keep Newton's method from ending on ill-conditioned data.
+            self._reset()
+            info = self._iterate(max_iter)
+        return info
+
+    cdef int _iterate(self, int max_iter) noexcept nogil:
         cdef int i, info
         cdef double slope, quadratic, length, step, new_intercept
         cdef bint unchanged
@@ -94,7 +131,7 @@ cdef class GramNewton:
         self.objective = self._value(&self._theta[0], &self._decision[0], self.intercept)
         self.n_iter = -1
         for iteration in range(1, max_iter + 1):
-            info = self._factor()
+            info = self._follow()
             if info:
                 return info
             new_intercept = self._ridge()
@@ -157,61 +194,53 @@ cdef class GramNewton:
             self._side[i] = side
         return changes == 0
 
-    cdef int _factor(self) noexcept nogil:
-        """Collect the active set and factorise A = I + C^1/2 K C^1/2 over it."""
-        cdef int i, j, k = 0, info = 0
-        cdef double scale, jitter = 0.0
-        cdef const double* row
-        cdef double* out
-        for i in range(self.n):
-            self._place[i] = -1
-            if self._side[i] != 0:
-                scale = self.C1 if self._side[i] < 0 else self.C2
-                self._active[k] = i
-                self._place[i] = k
-                self._root[k] = sqrt(2.0 * scale * self._weight[i])
-                self._target[k] = self._y[i] * (1.0 + self._side[i] * self.D)
-                k += 1
-        self.n_active = k
-        if k == 0:
-            return 0
-        for _ in range(12):
-            for i in range(k):
-                row = &self._K[self._active[i], 0]
-                out = &self._matrix[<Py_ssize_t> i * k]
-                scale = self._root[i]
-                for j in range(i + 1):
-                    out[j] = scale * self._root[j] * row[self._active[j]]
-                # Rounding in K times huge weights can hide the identity.
-                out[i] = out[i] * (1.0 + jitter) + 1.0
-            dpotrf("U", &k, &self._matrix[0], &k, &info)
-            if info == 0:
-                break
-            jitter = 10.0 * jitter if jitter > 0.0 else 1e-14
-        return info
-
     cdef double _ridge(self) noexcept nogil:
-        """Put the solution of the factorised system into new_theta; return its intercept."""
-        cdef int i, k = self.n_active, one = 1, info
+        """Put the ridge solution on the active set into new_theta; return its intercept."""
+        cdef int i, n_vectors = 2 if self.fit_intercept else 1, n_active = 0
         cdef double intercept = 0.0
-        memset(&self._new_theta[0], 0, self.n * sizeof(double))
-        if k == 0:
+        cdef double* solved = &self._solved[0]
+        cdef double* ones = solved + self.n
+        for i in range(self.n):
+            self._scale[i] = 0.0
+            if self._side[i] != 0:
+                n_active += 1
+                self._scale[i] = self._root_of(i, self._side[i])
+            ones[i] = self._scale[i]
+            solved[i] = self._scale[i] * self._y[i] * (1.0 + self._side[i] * self.D)
+        if n_active == 0:
+            memset(&self._new_theta[0], 0, self.n * sizeof(double))
             memset(&self._new_decision[0], 0, self.n * sizeof(double))
             return self.intercept
-        for i in range(k):
-            self._work[i] = self._root[i] * self._target[i]
-            self._ones[i] = self._root[i]
-        dpotrs("U", &k, &one, &self._matrix[0], &k, &self._work[0], &k, &info)
+        self._solve_system(solved, n_vectors)
         if self.fit_intercept:
-            dpotrs("U", &k, &one, &self._matrix[0], &k, &self._ones[0], &k, &info)
-            self.border = ddot(&k, &self._root[0], &one, &self._ones[0], &one)
-            intercept = ddot(&k, &self._root[0], &one, &self._work[0], &one) / self.border
-            for i in range(k):
-                self._work[i] -= intercept * self._ones[i]
-        for i in range(k):
-            self._new_theta[self._active[i]] = self._root[i] * self._work[i]
+            self.border = 0.0
+            for i in range(self.n):
+                self.border += self._scale[i] * ones[i]
+                intercept += self._scale[i] * solved[i]
+            intercept /= self.border
+            for i in range(self.n):
+                solved[i] -= intercept * ones[i]
+        for i in range(self.n):
+            self._new_theta[i] = self._scale[i] * solved[i]
         self._multiply(&self._new_theta[0], &self._new_decision[0])
         return intercept
+
+    cdef int _settle(self) noexcept nogil:
+        """Factorise the active set itself, for what needs more of it than solutions."""
+        cdef int i, row, info
+        cdef bint same = self._factored
+        for i in range(self.n):
+            same = same and self._side[i] == self._factored_side[i]
+        if not same:
+            info = self._factor()
+            if info:
+                return info
+            self._ridge()
+        for i in range(self.n_active):
+            row = self._active[i]
+            self._ones[i] = self._solved[self.n + row]
+            self._target[i] = self._y[row] * (1.0 + self._side[row] * self.D)
+        return 0
 
     cdef void _multiply(self, double* vector, double* out) noexcept nogil:
         cdef int n = self.n, one = 1
@@ -295,19 +324,21 @@ cdef class GramNewton:
         adjoint : ndarray of shape (n_samples,)
             The derivative by the targets t, zero off the active set.
         """
-        cdef int i, k = self.n_active, one = 1, info
+        cdef int i
         cdef double share = 0.0
-        adjoint = np.zeros(self.n)
+        adjoint = np.empty(self.n)
         cdef double[::1] out = adjoint
-        if k == 0:
-            return adjoint
         with nogil:
-            for i in range(k):
-                self._work[i] = self._root[i] * slope[self._active[i]]
-            dpotrs("U", &k, &one, &self._matrix[0], &k, &self._work[0], &k, &info)
-            if self.fit_intercept:
-                share = total - ddot(&k, &self._root[0], &one, &self._work[0], &one)
+            for i in range(self.n):
+                out[i] = self._scale[i] * slope[i]
+            self._solve_system(&out[0], 1)
+            if self.fit_intercept and self.border > 0.0:
+                share = total
+                for i in range(self.n):
+                    share -= self._scale[i] * out[i]
                 share /= self.border
-            for i in range(k):
-                out[self._active[i]] = self._root[i] * (self._work[i] + share * self._ones[i])
+            for i in range(self.n):
+                out[i] = self._scale[i] * out[i]
+                if self.fit_intercept:
+                    out[i] += self._scale[i] * share * self._solved[self.n + i]
         return adjoint

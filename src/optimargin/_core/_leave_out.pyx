@@ -17,6 +17,8 @@ from scipy.linalg.cython_lapack cimport dpotrf, dpotri, dpotrs, dtrtri
 
 from optimargin._core._gram_newton cimport GramNewton
 
+from optimargin._core._gram_newton import INDEFINITE
+
 cdef double SINGULAR = 1e-13
 
 
@@ -32,13 +34,16 @@ cdef class LeaveOutNewton(GramNewton):
     cdef double[:, ::1] _fold_theta, _fold_blocks
 
     def leave_one_out(self, double[::1] out):
-        """Put the decision value of every sample for the model without it into `out`.
-
-        Overwrites the factor: solve again before asking for anything else of it.
-        """
-        cdef int i, j, k = self.n_active, info
+        """Put the decision value of every sample for the model without it into `out`."""
+        cdef int i, j, k, info
         cdef double pivot
         cdef const double* row
+        with nogil:
+            info = self._settle()
+        if info:
+            raise FloatingPointError(INDEFINITE)
+        self._factored = False  # its inverse takes its place
+        k = self.n_active
         with nogil:
             for i in range(self.n):
                 out[i] = self._decision[i] + self.intercept
@@ -99,11 +104,17 @@ cdef class LeaveOutNewton(GramNewton):
             largest = max(largest, np.bincount(active, minlength=n_folds).max())
         return largest
 
-    cdef void _invert(self):
+    cdef void _invert(self) except *:
         """Turn the factor into the full symmetric inverse P of the bordered system."""
-        cdef int i, j, k = self.n_active, info
+        cdef int i, j, k, info
         cdef double* P = &self._matrix[0]
         cdef double value
+        with nogil:
+            info = self._settle()
+        if info:
+            raise FloatingPointError(INDEFINITE)
+        self._factored = False  # its inverse takes its place
+        k = self.n_active
         if k == 0:
             return
         with nogil:

@@ -13,7 +13,15 @@ def odm_evaluate(
     D: float,
     dual: Vector,
     curvature: Vector,
+    n_threads: int,
 ) -> float: ...
 def odm_derivatives(
-    margin: Vector, slope: Vector, weight: Vector, C1: float, C2: float, D: float, t: float
+    margin: Vector,
+    slope: Vector,
+    weight: Vector,
+    C1: float,
+    C2: float,
+    D: float,
+    length: float,
+    n_threads: int,
 ) -> tuple[float, float, float]: ...

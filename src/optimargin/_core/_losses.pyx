@@ -1,5 +1,9 @@
 """Loss values and derivatives over all samples, each in one pass."""
 
+from cython.parallel cimport prange
+
+import numpy as np
+
 cdef extern from "odm_loss.h" nogil:
     double optimargin_odm_evaluate(
         const double* margin, const double* weight, double C1, double C2, double D,
@@ -19,16 +23,20 @@ def odm_evaluate(
     double D,
     double[::1] dual,  # out
     double[::1] curvature,  # out
+    int n_threads,
 ):
     """Return sum(weight * loss); dual[:] = -weight * loss', curvature[:] = weight * loss''."""
-    cdef double total
-    if margin.shape[0] == 0:
+    cdef Py_ssize_t n = margin.shape[0], t, first
+    cdef double[::1] partial = np.zeros(n_threads)
+    if n == 0:
         return 0.0
-    with nogil:
-        total = optimargin_odm_evaluate(
-            &margin[0], &weight[0], C1, C2, D, &dual[0], &curvature[0], margin.shape[0]
+    for t in prange(n_threads, nogil=True, num_threads=n_threads, schedule="static"):
+        first = n * t // n_threads
+        partial[t] = optimargin_odm_evaluate(
+            &margin[first], &weight[first], C1, C2, D, &dual[first], &curvature[first],
+            n * (t + 1) // n_threads - first,
         )
-    return total
+    return sum(partial)
 
 
 def odm_derivatives(
@@ -38,9 +46,10 @@ def odm_derivatives(
     double C1,
     double C2,
     double D,
-    double t,
+    double length,
+    int n_threads,
 ):
-    """Derivatives in t of sum(weight * loss(margin + t * slope)).
+    """Derivatives in t of sum(weight * loss(margin + t * slope)), at `length`.
 
     Returns
     -------
@@ -49,10 +58,14 @@ def odm_derivatives(
         The sum of the absolute terms of `first`, the scale of its rounding error.
     second : float
     """
-    cdef double[3] out = [0.0, 0.0, 0.0]
-    if margin.shape[0] > 0:
-        with nogil:
-            optimargin_odm_derivatives(
-                &margin[0], &slope[0], &weight[0], C1, C2, D, t, out, margin.shape[0]
-            )
-    return out[0], out[1], out[2]
+    cdef Py_ssize_t n = margin.shape[0], t, first
+    cdef double[:, ::1] partial = np.zeros((n_threads, 3))
+    if n == 0:
+        return 0.0, 0.0, 0.0
+    for t in prange(n_threads, nogil=True, num_threads=n_threads, schedule="static"):
+        first = n * t // n_threads
+        optimargin_odm_derivatives(
+            &margin[first], &slope[first], &weight[first], C1, C2, D, length, &partial[t, 0],
+            n * (t + 1) // n_threads - first,
+        )
+    return tuple(np.sum(partial, axis=0).tolist())

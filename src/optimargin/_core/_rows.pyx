@@ -11,6 +11,21 @@ from optimargin._core._sparse cimport gather_dot, scatter_add
 
 import numpy as np
 
+cdef extern from "prefetch.h" nogil:
+    void prefetch "OPTIMARGIN_PREFETCH"(const void* address)
+
+cdef enum:
+    LINE = 64  # bytes of a cache line
+    NEAR = 1 << 15  # numbers that a core's own cache holds
+    LINES_AHEAD = 16  # of a row: what follows them the processor fetches by itself
+
+
+cdef inline void prefetch_lines(const char* first, Py_ssize_t n_bytes) noexcept nogil:
+    """Ask for the first cache lines of `n_bytes`."""
+    cdef Py_ssize_t k
+    for k in range(min((n_bytes + LINE - 1) // LINE, LINES_AHEAD)):
+        prefetch(first + k * LINE)
+
 
 cdef inline double dot(const floating* x, const double* w, Py_ssize_t n) noexcept nogil:
     """x @ w"""
@@ -38,6 +53,10 @@ cdef class Rows:
     cdef int add(self, Py_ssize_t i, double amount) except -1 nogil:
         """w += amount * phi_i"""
         return 0
+
+    cdef void expect(self, Py_ssize_t soon, Py_ssize_t later) noexcept nogil:
+        """Fetch ahead what samples will need: `soon` the next one, `later` the one after."""
+        pass
 
 
 cdef class DenseRows(Rows):
@@ -82,6 +101,12 @@ cdef class DenseRows(Rows):
             axpy[double](-amount, &self.center[0], &self.w[0], self.n_features)
         return 0
 
+    cdef void expect(self, Py_ssize_t soon, Py_ssize_t later) noexcept nogil:
+        if self.single:
+            prefetch_lines(<const char*> &self.X32[soon, 0], self.n_features * sizeof(float))
+        else:
+            prefetch_lines(<const char*> &self.X64[soon, 0], self.n_features * sizeof(double))
+
 
 cdef class CSRRows(Rows):
     """Rows of a CSR matrix."""
@@ -91,7 +116,7 @@ cdef class CSRRows(Rows):
     cdef const int32_t[::1] indices
     cdef const Py_ssize_t[::1] indptr
     cdef double[::1] w
-    cdef bint single
+    cdef bint single, w_is_far
 
     def __init__(
         self, data, const int32_t[::1] indices, const Py_ssize_t[::1] indptr, double[::1] w,
@@ -105,6 +130,7 @@ cdef class CSRRows(Rows):
         self.indices = indices
         self.indptr = indptr
         self.w = w
+        self.w_is_far = w.shape[0] > NEAR
         self.squared_norms = squared_norms
 
     cdef double decision(self, Py_ssize_t i) noexcept nogil:
@@ -132,6 +158,18 @@ cdef class CSRRows(Rows):
                 amount, &self.data64[first], &self.indices[first], &self.w[0], length
             )
         return 0
+
+    cdef void expect(self, Py_ssize_t soon, Py_ssize_t later) noexcept nogil:
+        cdef Py_ssize_t first = self.indptr[later], length = self.indptr[later + 1] - first, k
+        if length > 0:
+            prefetch_lines(<const char*> &self.indices[first], length * sizeof(int32_t))
+            if self.single:
+                prefetch_lines(<const char*> &self.data32[first], length * sizeof(float))
+            else:
+                prefetch_lines(<const char*> &self.data64[first], length * sizeof(double))
+        if self.w_is_far:
+            for k in range(self.indptr[soon], self.indptr[soon + 1]):
+                prefetch(&self.w[self.indices[k]])
 
 
 cdef class GramRows(Rows):

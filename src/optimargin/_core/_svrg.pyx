@@ -16,7 +16,7 @@ variance reduction, NIPS 2013.
 from libc.stdint cimport uint64_t
 
 from optimargin._core._coordinate_descent cimport Step
-from optimargin._core._random cimport draw, start
+from optimargin._core._random cimport shuffle, start
 from optimargin._core._rows cimport Rows
 
 import numpy as np
@@ -50,19 +50,22 @@ cdef class StochasticPass:
         Py_ssize_t batch_size,
     ):
         """Make `n_steps` steps of `batch_size` samples; return (a, intercept)."""
-        cdef Py_ssize_t n_samples = self.y.shape[0], place = self.place, _step, k, i, other
+        cdef Py_ssize_t n_samples = self.y.shape[0], place = self.place, _step, k, i, last
         cdef double a = 1.0, scale = <double> n_samples / batch_size, moved
         cdef double[::1] change = np.empty(batch_size)
         with nogil:
             for _step in range(n_steps):
                 if place + batch_size > n_samples:
                     place = 0
+                if place == 0:
+                    shuffle(&self.random_state, &self.order[0], n_samples)
                 moved = 0.0
+                last = n_samples - 1
                 for k in range(batch_size):
-                    other = place + k + draw(&self.random_state, n_samples - place - k)
-                    i = self.order[other]
-                    self.order[other] = self.order[place + k]
-                    self.order[place + k] = i
+                    i = self.order[place + k]
+                    rows.expect(
+                        self.order[min(place + k + 1, last)], self.order[min(place + k + 2, last)]
+                    )
                     change[k] = scale * self.y[i] * (
                         self.loss.dual(
                             i,

@@ -2,7 +2,7 @@
 
 import math
 from contextlib import nullcontext
-from itertools import product
+from itertools import groupby, product
 from numbers import Real
 
 import numpy as np
@@ -31,7 +31,7 @@ class Grid:
 
     def __init__(self, machine, values, gammas):
         self.machine = machine
-        self.values = list(values.values())
+        self.values = [np.asarray(v, dtype=np.float64) for v in values.values()]
         self.gammas = gammas
         axes = dict(values) if gammas is None else {**values, "gamma": gammas}
         self.points = [
@@ -145,11 +145,6 @@ def single_threaded(training, n_jobs=1):
     return threadpool_limits(1) if n_jobs > 1 or small else nullcontext()
 
 
-def describe(point):
-    """Return a grid point in words."""
-    return ", ".join(f"{name}={value:g}" for name, value in point.items())
-
-
 class _Stopped(Exception):
     """Ends the workers after an interrupt."""
 
@@ -164,7 +159,8 @@ def run_grid(training, grid, splits, visit, n_jobs=None):
     splits : list of (train, test) or None
         None runs over the whole training set.
     visit : callable
-        Called with the split's number, the place of the point and the learner solved there.
+        Called with the split's number, the learner, and the places and the parameters of some
+        points, neighbours in this order, which the learner is to be solved at.
     n_jobs : int or None
         Threads; the compiled parts run without the interpreter's lock, and each gets one
         BLAS thread.
@@ -179,11 +175,14 @@ def run_grid(training, grid, splits, visit, n_jobs=None):
 
     def run(s, g, rows):
         learner = training.learner(gammas[g], *parts[s])
-        for place in grid.walk(rows):
+        for _, some in groupby(grid.walk(rows), key=lambda place: place[0]):
             if stopped:
                 raise _Stopped
-            learner.fit(*(float(values[k]) for values, k in zip(grid.values, place, strict=True)))
-            visit(s, grid.index(place, g), learner)
+            places = list(some)
+            points = np.column_stack(
+                [values[k] for values, k in zip(grid.values, np.transpose(places), strict=True)]
+            )
+            visit(s, learner, [grid.index(place, g) for place in places], points)
 
     tasks = list(product(range(len(parts)), range(len(gammas)), chunks))
     try:

@@ -13,12 +13,12 @@ feature space a solve is a dozen small factorisations by the interior point meth
 no use for a start: it pays where samples are many.
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import replace
 
 import numpy as np
 
-from optimargin._selection.learners import centred_products
+from optimargin._selection.learners import Learner, centred_products
 from optimargin.problems import FeatureDesign, KernelDesign, LDMProblem, LinearGramDesign
 from optimargin.problems.ldm_dual import CholeskyShrinkage, EighShrinkage, LDMDual, scaled_gram
 from optimargin.solvers import InteriorPoint, LDMDualCD, Solution
@@ -37,7 +37,7 @@ def linear_ldm_learner(X, signs, weight, fit_intercept, center, X_test=None):
     return make(X, signs, weight, fit_intercept, center, X_test)
 
 
-class _LDMLearner(ABC):
+class _LDMLearner(Learner):
     """What both spaces share: the problems and the use of their solutions."""
 
     n_test: int
@@ -47,7 +47,7 @@ class _LDMLearner(ABC):
         self.signs = signs
         self.weight = weight
         self.fit_intercept = fit_intercept
-        self.solutions: list = [None] * len(signs)
+        self.solutions = [None] * len(signs)
 
     @abstractmethod
     def _solve(self, k, problem):
@@ -67,18 +67,11 @@ class _LDMLearner(ABC):
             # A fold can lack a class: then there is nothing to learn about it.
             if np.ptp(y) > 0:
                 self.solutions[k] = self._solve(k, self._problem(y, lambda1, lambda2, C))
+        return self
 
     @property
     def coef(self):
         return np.array([s.coef for s in self.solutions])
-
-    @property
-    def intercept(self):
-        return np.array([s.intercept for s in self.solutions])
-
-    @property
-    def objective(self):
-        return np.array([s.objective for s in self.solutions])
 
     @property
     def dual_gap(self):

@@ -5,6 +5,7 @@ which the next solve starts. `KernelLearner` works on a Gram matrix, `LinearLear
 features where they are fewer than the samples. Both offer
 
     fit(C1, C2, D)                solve every problem
+    predict_path(points)          fit at each point, and predict_test()
     leave_one_out()               held-out decision values in closed form
     leave_folds_out(folds)        the same for the folds of a `Folds`
     fold_gradient(slope)          derivatives of a function of the latter's result
@@ -15,6 +16,7 @@ Derivatives are by log C1 at a fixed ratio C2 / C1, by the logarithm of that rat
 where the learner can change it, by the logarithm of the kernel's width.
 """
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from itertools import zip_longest
 
@@ -25,7 +27,7 @@ from sklearn.utils.extmath import safe_sparse_dot
 from optimargin._core._leave_out import LeaveOutNewton
 from optimargin.leave_one_out import make_system
 from optimargin.problems import FeatureDesign, LinearGramDesign, MarginProblem, ODMLoss
-from optimargin.solvers import SOLVERS, Solution
+from optimargin.solvers import SOLVERS
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,48 @@ class Folds:
         return cls(fold, n_folds)
 
 
-class KernelLearner:
+class Learner(ABC):
+    """One training set whose problems are solved for one parameter setting after another.
+
+    Attributes
+    ----------
+    solutions : list
+        What the last `fit` found for each problem, with its `intercept` and `objective`.
+    """
+
+    solutions: list
+
+    @abstractmethod
+    def fit(self, *parameters):
+        """Solve every problem, starting from the last solution; return self."""
+
+    @abstractmethod
+    def predict_test(self):
+        """Return decision values of the test samples, of shape (n_test, n_problems)."""
+
+    def predict_path(self, points):
+        """Return decision values of the test samples for one parameter setting after another.
+
+        Parameters
+        ----------
+        points : ndarray of shape (n_points, n_parameters)
+
+        Returns
+        -------
+        decisions : ndarray of shape (n_points, n_test, n_problems)
+        """
+        return np.array([self.fit(*point).predict_test() for point in points])
+
+    @property
+    def intercept(self):
+        return np.array([solution.intercept for solution in self.solutions])
+
+    @property
+    def objective(self):
+        return np.array([solution.objective for solution in self.solutions])
+
+
+class KernelLearner(Learner):
     """One-vs-rest problems over one Gram matrix.
 
     Parameters
@@ -85,27 +128,27 @@ class KernelLearner:
         self.K_test = K_test
         self.weight = weight
         self.problems = [LeaveOutNewton(K, y, weight, fit_intercept) for y in signs]
+        self.solutions = self.problems  # each is both
         self.slope_of_kernel = None
 
     def fit(self, C1, C2, D):
         self.C1, self.C2 = C1, C2
         for problem in self.problems:
-            if problem.solve(C1, C2, D) < 0:
-                # A start far away can keep Newton's method from ending on ill-conditioned data.
-                problem.reset()
-                problem.solve(C1, C2, D)
+            problem.solve(C1, C2, D)
+        return self
+
+    def predict_path(self, points):
+        n_points, n_samples = len(points), self.weight.size
+        decisions = np.empty((n_points, self.K_test.shape[0], len(self.problems)))
+        theta, intercept = np.empty((n_points, n_samples)), np.empty((n_points, 1))
+        for k, problem in enumerate(self.problems):
+            problem.solve_path(points, theta, intercept[:, 0])
+            decisions[..., k] = theta @ self.K_test.T + intercept
+        return decisions
 
     @property
     def coef(self):
         return np.array([problem.theta for problem in self.problems])
-
-    @property
-    def intercept(self):
-        return np.array([problem.intercept for problem in self.problems])
-
-    @property
-    def objective(self):
-        return np.array([problem.objective for problem in self.problems])
 
     def change_kernel(self, K, K_test=None, slope=None, slope_test=None):
         """Go on with another kernel, and its derivative by the logarithm of its width."""
@@ -207,7 +250,7 @@ def centred_products(X, Y, center):
     return products - (X @ center)[:, None] - Y @ center + center @ center
 
 
-class LinearLearner:
+class LinearLearner(Learner):
     """One-vs-rest problems over features, fewer than the samples.
 
     Parameters
@@ -227,7 +270,7 @@ class LinearLearner:
         self.weight = weight
         self.fit_intercept = fit_intercept
         self._solver = SOLVERS["newton"](tol=1e-12, max_iter=1000)
-        self.solutions: list[Solution] = []
+        self.solutions = []
 
     def fit(self, C1, C2, D):
         self._problems = [
@@ -241,6 +284,7 @@ class LinearLearner:
             self._solver.solve(problem, *start)
             for problem, start in zip_longest(self._problems, starts, fillvalue=(None, 0.0))
         ]
+        return self
 
     @property
     def coef(self):
@@ -249,10 +293,6 @@ class LinearLearner:
     @property
     def intercept(self):
         return np.array([s.intercept + self.design.features(s.coef)[1] for s in self.solutions])
-
-    @property
-    def objective(self):
-        return np.array([solution.objective for solution in self.solutions])
 
     def _systems(self):
         return [

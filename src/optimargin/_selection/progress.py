@@ -25,12 +25,12 @@ class Progress:
         self._start = self._last = time.monotonic()
         self._lock = threading.Lock()
 
-    def step(self, note=""):
-        """Count one step; `note` is added to the line."""
+    def step(self, note="", n_steps=1):
+        """Count steps; `note` is added to the line."""
         if not self.enabled:
             return
         with self._lock:
-            self.done += 1
+            self.done += n_steps
             now = time.monotonic()
             if now - self._last < 1 and self.done < self.total:
                 return

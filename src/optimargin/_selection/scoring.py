@@ -91,10 +91,15 @@ class _Decided(ClassifierMixin, BaseEstimator):
 
 
 def winners(decision):
-    """Return the encoded class of each row of decision values."""
-    if decision.shape[1] == 1:
-        return (decision[:, 0] > 0).astype(np.intp)
-    return decision.argmax(axis=1)
+    """Return the encoded class of each row of decision values, the last axis."""
+    if decision.shape[-1] == 1:
+        return (decision[..., 0] > 0).astype(np.intp)
+    return decision.argmax(axis=-1)
+
+
+def describe(point):
+    """Return a grid point in words."""
+    return ", ".join(f"{name}={value:g}" for name, value in point.items())
 
 
 class Score:
@@ -115,6 +120,23 @@ class Score:
         self.training = training
         self.params = score_params
         self._scorer = None if scoring in (None, "smooth", "accuracy") else get_scorer(scoring)
+
+    def of_path(self, decisions, rows, points):
+        """Return the scores of several models.
+
+        Parameters
+        ----------
+        decisions : ndarray of shape (n_points, n_rows, n_problems)
+        rows : ndarray of shape (n_rows,)
+        points : list of dict
+            Their parameters.
+        """
+        if self.name in (None, "accuracy") and self.training.sample_weight is None:
+            return (winners(decisions) == self.training.encoded[rows]).mean(axis=1)
+        return [
+            self(decision, rows, describe(point))
+            for decision, point in zip(decisions, points, strict=True)
+        ]
 
     def __call__(self, decision, rows, where):
         """Return the score of `rows`; `where` says in words which model is scored."""

@@ -5,12 +5,11 @@ from dataclasses import asdict
 import numpy as np
 import typer
 from scipy.sparse import issparse
-from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
 
 import optimargin
+from optimargin.cli import _options as opt
 from optimargin.io import read_data, save_model, write_atomically
-from optimargin.margins import margin_distribution, unwrap
+from optimargin.margins import distribution_from_scores, unwrap
 
 _CLASSIFIERS = {
     # (linear, ldm)
@@ -23,40 +22,91 @@ _DESCRIBED = 5000  # samples that margins are computed for: with a kernel each c
 _SCALES_APART = 100
 
 
-def classifier_class(linear, ldm, *, search=False):
+class Job:
+    """One run of a command that learns: reads DATA, says what it finds, saves MODEL.
+
+    Parameters
+    ----------
+    data, model : Path
+    picture : Path or None
+    reading : Reading
+    showing : Showing
+    """
+
+    def __init__(self, data, model, picture, reading, showing):
+        check_targets(model, picture)
+        self.report = showing.report()
+        self._data, self._model, self._picture = data, model, picture
+        self._format, self._layout = reading.format, reading.layout()
+
+    def read(self):
+        """Return the samples and their labels, and say what they are."""
+        with self.report.working(f"reading {self._data}"):
+            samples = read_data(self._data, format=self._format, layout=self._layout)
+        X, classes = samples.X, np.unique(samples.y).tolist()
+        label = f", labels in column {samples.label_name!r}" if samples.label_name else ""
+        self.report.add(
+            "data",
+            f"{self._data} ({samples.format}): {X.shape[0]} samples, {X.shape[1]} features, "
+            f"{len(classes)} classes{label}",
+            data=str(self._data),
+            format=samples.format,
+            n_samples=X.shape[0],
+            n_features=X.shape[1],
+            classes=classes,
+        )
+        self._samples = samples
+        return X, samples.y
+
+    def make(self, estimator_class, machine, **parameters):
+        """Return the estimator that the options describe, for the data that were read."""
+        weights = opt.class_weights(machine.class_weight, np.unique(self._samples.y).tolist())
+        return estimator_class(**parameters, class_weight=weights)
+
+    def finish(self, estimator, display, **notes):
+        """Describe and save a fitted model, and print the report.
+
+        Parameters
+        ----------
+        estimator : estimator
+        display : callable
+            Returns the Display to be drawn, if a picture is wanted.
+        **notes
+            To be saved with the model.
+        """
+        samples = self._samples
+        facts = describe(estimator, samples.X, samples.y, self.report)
+        describe_fit(unwrap(estimator), self.report)
+        if self._picture is not None:
+            save_picture(display(), self._picture)
+        layout = {
+            **asdict(self._layout),
+            "label": samples.label_name or self._layout.label,
+            "feature_names": samples.feature_names,
+            "n_features": samples.X.shape[1],
+            "zero_based": samples.zero_based,
+        }
+        # The layout lets other commands read further data in the same way.
+        notes = {"layout": layout, "n_samples": samples.X.shape[0], **facts, **notes}
+        save_model(estimator, self._model, notes=notes)
+        self.report.add("saved", f"{self._model}", model=str(self._model))
+        self.report.print()
+
+
+def classifier_class(machine, *, search=False):
     """Return the estimator that ``--linear`` and ``--ldm`` name, or its form that selects."""
-    name = _CLASSIFIERS[linear, ldm] + ("CV" if search else "")
-    if not hasattr(optimargin, name):
-        raise typer.BadParameter(f"This version of optimargin has no {name}.")
-    return getattr(optimargin, name)
-
-
-def read_labelled(path, format, layout, report):
-    """Return the data of a file, and say what they are."""
-    with report.working(f"reading {path}"):
-        data = read_data(path, format=format, layout=layout)
-    classes = np.unique(data.y)
-    label = f", labels in column {data.label_name!r}" if data.label_name else ""
-    report.add(
-        "data",
-        f"{path} ({data.format}): {data.X.shape[0]} samples, {data.X.shape[1]} features, "
-        f"{classes.size} classes{label}",
-        data=str(path),
-        format=data.format,
-        n_samples=data.X.shape[0],
-        n_features=data.X.shape[1],
-        classes=classes.tolist(),
-    )
-    return data
+    return getattr(optimargin, _CLASSIFIERS[machine.linear, machine.ldm] + ("CV" if search else ""))
 
 
 def make_scaler(scaling, X):
     """Return the scaler of that name, one that keeps zeros for sparse data."""
-    if scaling == "standard":
+    if scaling == opt.Scaling.none:
+        return None
+    from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
+
+    if scaling == opt.Scaling.standard:
         return StandardScaler(with_mean=not issparse(X))
-    if scaling == "unit":
-        return MaxAbsScaler() if issparse(X) else MinMaxScaler()
-    return None
+    return MaxAbsScaler() if issparse(X) else MinMaxScaler()
 
 
 def advise_scaling(X, report):
@@ -77,6 +127,8 @@ def with_scaler(scaler, classifier):
     """Return the model that is saved: the classifier, after its scaler if there is one."""
     if scaler is None:
         return classifier
+    from sklearn.pipeline import Pipeline
+
     return Pipeline([("scale", scaler), ("classify", classifier)])
 
 
@@ -86,9 +138,10 @@ def describe(model, X, y, report):
     rows = np.arange(X.shape[0])
     if rows.size > _DESCRIBED:
         rows = np.unique(np.linspace(0, rows.size - 1, _DESCRIBED).astype(int))
-    distribution = margin_distribution(model, X[rows], y[rows])
+    scores = model.decision_function(X[rows])
+    distribution = distribution_from_scores(y[rows], scores, model.classes_)
     facts = {
-        "training_accuracy": float(np.mean(model.predict(X[rows]) == y[rows])),
+        "training_accuracy": float(np.mean(winners(model, scores) == y[rows])),
         "margin_mean": distribution.mean,
         "margin_variance": distribution.variance,
         "margins_of": int(rows.size),
@@ -122,20 +175,11 @@ def describe_fit(est, report):
     )
 
 
-def save(model, path, data, layout, facts):
-    """Save a model with what is needed to read further data in the same way."""
-    notes = {
-        "layout": {
-            **asdict(layout),
-            "label": data.label_name or layout.label,
-            "feature_names": data.feature_names,
-            "n_features": data.X.shape[1],
-            "zero_based": data.zero_based,
-        },
-        "n_samples": data.X.shape[0],
-        **facts,
-    }
-    save_model(model, path, notes=notes)
+def winners(model, scores):
+    """Return the labels that decision values stand for."""
+    if scores.ndim == 1:
+        return model.classes_[(scores > 0).astype(np.intp)]
+    return model.classes_[scores.argmax(axis=1)]
 
 
 def check_targets(model, picture):

@@ -1,14 +1,21 @@
-"""The options that commands share, with the letters that LIBSVM's users know."""
+"""The options of the commands, with the letters that LIBSVM's users know.
+
+Options that go together are dataclasses; `grouped` spells them out on a command.
+"""
 
 import re
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 import typer
 
-from optimargin.io import Layout
+from optimargin.cli._report import Report
+
+_LEARNING = "What is learnt"
+_READING = "Reading the data"
+_SHOWING = "What is shown"
 
 
 class DataFormat(StrEnum):
@@ -27,21 +34,12 @@ class Scaling(StrEnum):
     unit = "unit"
 
 
-_KERNEL_NUMBERS = {"0": "linear", "1": "poly", "2": "rbf", "3": "sigmoid"}
-_LEARNING = "What is learnt"
-_READING = "Reading the data"
-_SHOWING = "What is shown"
+def _option(panel, *names, **settings):
+    return typer.Option(*names, rich_help_panel=panel, **settings)
 
 
 def _kernel(text):
-    return _KERNEL_NUMBERS.get(text, text)
-
-
-def _gamma(text):
-    try:
-        return float(text)
-    except ValueError:
-        return text
+    return {"0": "linear", "1": "poly", "2": "rbf", "3": "sigmoid"}.get(text, text)
 
 
 Data = Annotated[
@@ -52,149 +50,163 @@ Data = Annotated[
     ),
 ]
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="The model file.")]
-
-Linear = Annotated[
-    bool, typer.Option("--linear", help="Linear model, for large data.", rich_help_panel=_LEARNING)
-]
-LDM = Annotated[
-    bool,
-    typer.Option(
-        "--ldm", help="Large margin distribution machine (ODM^L).", rich_help_panel=_LEARNING
-    ),
-]
-Cost = Annotated[
-    float | None,
-    typer.Option(
-        "-c",
-        "--C1",
-        "--C",
-        help="Price of small margins: C1 of ODM, C of LDM. LIBSVM's C times the number of samples.",
-        rich_help_panel=_LEARNING,
-    ),
-]
-C2 = Annotated[
-    float | None,
-    typer.Option("--C2", help="Price of margins above 1 + D.", rich_help_panel=_LEARNING),
-]
-D = Annotated[
-    float | None,
-    typer.Option(
-        "--D", help="Half-width of the band that costs nothing.", rich_help_panel=_LEARNING
-    ),
-]
-Lambda1 = Annotated[
-    float | None,
-    typer.Option(
-        "--lambda1", help="LDM: weight of the margin variance.", rich_help_panel=_LEARNING
-    ),
-]
-Lambda2 = Annotated[
-    float | None,
-    typer.Option("--lambda2", help="LDM: weight of the margin mean.", rich_help_panel=_LEARNING),
-]
-KernelName = Annotated[
-    str | None,
-    typer.Option(
-        "-t",
-        "--kernel",
-        help="linear (0), poly (1), rbf (2) or sigmoid (3).",
-        callback=_kernel,
-        rich_help_panel=_LEARNING,
-    ),
-]
-Gamma = Annotated[
-    str | None,
-    typer.Option(
-        "-g",
-        "--gamma",
-        help="A number, scale, auto or mean_distance.",
-        rich_help_panel=_LEARNING,
-    ),
-]
-Degree = Annotated[
-    float | None, typer.Option("-d", "--degree", help="Of poly.", rich_help_panel=_LEARNING)
-]
-Coef0 = Annotated[
-    float | None,
-    typer.Option("-r", "--coef0", help="Of poly and sigmoid.", rich_help_panel=_LEARNING),
-]
-Intercept = Annotated[
-    bool,
-    typer.Option("--intercept/--no-intercept", help="Fit one.", rich_help_panel=_LEARNING),
-]
-Solver = Annotated[
-    str | None,
-    typer.Option("--solver", help="newton, newton_cg, dcd, svrg, ...", rich_help_panel=_LEARNING),
-]
-Tol = Annotated[
-    float | None,
-    typer.Option("-e", "--tol", help="Certified relative gap to reach.", rich_help_panel=_LEARNING),
-]
-MaxIter = Annotated[
-    int | None, typer.Option("--max-iter", min=1, rich_help_panel=_LEARNING, help="Limit on steps.")
-]
-ClassWeight = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--class-weight",
-        metavar="LABEL=WEIGHT",
-        help="balanced, or one weight a class; -w1 2 is --class-weight 1=2.",
-        rich_help_panel=_LEARNING,
-    ),
-]
 Scale = Annotated[
     Scaling,
-    typer.Option(
-        "--scale",
-        help="Scale features; the scaling becomes part of the model.",
-        rich_help_panel=_LEARNING,
-    ),
-]
-Seed = Annotated[
-    int | None,
-    typer.Option("--seed", min=0, help="Of random numbers.", rich_help_panel=_LEARNING),
+    _option(_LEARNING, "--scale", help="Scale features; the scaling becomes part of the model."),
 ]
 Format = Annotated[
-    DataFormat | None,
-    typer.Option("--format", help="By default told from the content.", rich_help_panel=_READING),
-]
-Label = Annotated[
-    str | None,
-    typer.Option(
-        "--label",
-        help="Table: the column of labels, by name or number from 1. By default the last.",
-        rich_help_panel=_READING,
-    ),
-]
-Header = Annotated[
-    bool | None,
-    typer.Option(
-        "--header/--no-header",
-        help="Table: whether the first line holds names. By default: if it holds no number.",
-        rich_help_panel=_READING,
-    ),
-]
-Drop = Annotated[
-    list[str] | None,
-    typer.Option("--drop", help="Table: a column to leave out.", rich_help_panel=_READING),
+    DataFormat | None, _option(_READING, "--format", help="By default told from the content.")
 ]
 SavePlot = Annotated[
-    Path | None,
-    typer.Option(
-        "--save-plot", help="Write a picture (.png, .pdf, .svg).", rich_help_panel=_SHOWING
-    ),
-]
-Json = Annotated[
-    bool, typer.Option("--json", help="One JSON object on stdout.", rich_help_panel=_SHOWING)
-]
-Quiet = Annotated[
-    bool, typer.Option("-q", "--quiet", help="Show nothing but errors.", rich_help_panel=_SHOWING)
+    Path | None, _option(_SHOWING, "--save-plot", help="Write a picture (.png, .pdf, .svg).")
 ]
 
 
-def make_layout(label, header, drop):
-    """Return how a table is laid out, as options say it."""
-    return Layout(label=label, header=header, drop=tuple(drop or ()))
+@dataclass(frozen=True)
+class Machine:
+    """Which classifier, and the parameters that `train` and `select` both take."""
+
+    linear: Annotated[
+        bool, _option(_LEARNING, "--linear", help="Linear model, for large data.")
+    ] = False
+    ldm: Annotated[
+        bool, _option(_LEARNING, "--ldm", help="Large margin distribution machine (ODM^L).")
+    ] = False
+    kernel: Annotated[
+        str | None,
+        _option(
+            _LEARNING,
+            "-t",
+            "--kernel",
+            help="linear (0), poly (1), rbf (2) or sigmoid (3).",
+            callback=_kernel,
+        ),
+    ] = None
+    degree: Annotated[float | None, _option(_LEARNING, "-d", "--degree", help="Of poly.")] = None
+    coef0: Annotated[
+        float | None, _option(_LEARNING, "-r", "--coef0", help="Of poly and sigmoid.")
+    ] = None
+    fit_intercept: Annotated[
+        bool | None,
+        _option(_LEARNING, "--intercept/--no-intercept", help="Fit one, as by default, or none."),
+    ] = None
+    class_weight: Annotated[
+        list[str] | None,
+        _option(
+            _LEARNING,
+            "--class-weight",
+            metavar="LABEL=WEIGHT",
+            help="balanced, or one weight a class; -w1 2 is --class-weight 1=2.",
+        ),
+    ] = None
+    solver: Annotated[
+        str | None, _option(_LEARNING, "--solver", help="newton, newton_cg, dcd, svrg, ...")
+    ] = None
+    tol: Annotated[
+        float | None, _option(_LEARNING, "-e", "--tol", help="Certified relative gap to reach.")
+    ] = None
+    max_iter: Annotated[
+        int | None, _option(_LEARNING, "--max-iter", min=1, help="Limit on steps.")
+    ] = None
+    random_state: Annotated[
+        int | None, _option(_LEARNING, "--seed", min=0, help="Of random numbers.")
+    ] = None
+
+    def parameters(self):
+        """Return what classifiers call a parameter; class weights need the data first."""
+        return _values(self, without=("linear", "ldm", "class_weight"))
+
+
+@dataclass(frozen=True)
+class Costs:
+    """The parameters that `train` is told and `select` finds."""
+
+    cost: Annotated[
+        float | None,
+        _option(
+            _LEARNING,
+            "-c",
+            "--C1",
+            "--C",
+            help="Price of small margins: C1 of ODM, C of LDM. LIBSVM's C times the number of "
+            "samples. Default for ODM: the number of samples, with --linear a quarter of it.",
+        ),
+    ] = None
+    C2: Annotated[
+        float | None,
+        _option(_LEARNING, "--C2", help="Price of margins above 1 + D. Default: C1 / 4."),
+    ] = None
+    D: Annotated[
+        float | None,
+        _option(_LEARNING, "--D", help="Half-width of the band that costs nothing."),
+    ] = None
+    lambda1: Annotated[
+        float | None, _option(_LEARNING, "--lambda1", help="LDM: weight of the margin variance.")
+    ] = None
+    lambda2: Annotated[
+        float | None, _option(_LEARNING, "--lambda2", help="LDM: weight of the margin mean.")
+    ] = None
+    gamma: Annotated[
+        str | None,
+        _option(_LEARNING, "-g", "--gamma", help="A number, scale, auto or mean_distance."),
+    ] = None
+    approximation: Annotated[
+        str | None,
+        _option(_LEARNING, "--approximation", help="nystrom: a kernel model for large data."),
+    ] = None
+    n_components: Annotated[
+        int | None, _option(_LEARNING, "--n-components", min=1, help="Landmarks of nystrom.")
+    ] = None
+
+    def parameters(self, *, ldm):
+        """Return the parameters under the names that the classifier has for them."""
+        return {"C" if ldm else "C1": self.cost, **_values(self, without=("cost",))}
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a data file is to be read."""
+
+    format: Format = None
+    label: Annotated[
+        str | None,
+        _option(
+            _READING,
+            "--label",
+            help="Table: the column of labels, by name or number from 1. By default the last.",
+        ),
+    ] = None
+    header: Annotated[
+        bool | None,
+        _option(
+            _READING,
+            "--header/--no-header",
+            help="Table: whether the first line holds names. By default: if it holds no number.",
+        ),
+    ] = None
+    drop: Annotated[
+        list[str] | None, _option(_READING, "--drop", help="Table: a column to leave out.")
+    ] = None
+
+    def layout(self):
+        """Return how a table is laid out."""
+        from optimargin.io import Layout
+
+        return Layout(label=self.label, header=self.header, drop=tuple(self.drop or ()))
+
+
+@dataclass(frozen=True)
+class Showing:
+    """What is shown, and to whom."""
+
+    json: Annotated[bool, _option(_SHOWING, "--json", help="One JSON object on stdout.")] = False
+    quiet: Annotated[bool, _option(_SHOWING, "-q", "--quiet", help="Show nothing but errors.")] = (
+        False
+    )
+
+    def report(self, *, to_stderr=False):
+        """Return a new report."""
+        return Report(as_json=self.json, quiet=self.quiet, to_stderr=to_stderr)
 
 
 def given(classifier, **options):
@@ -211,17 +223,37 @@ def given(classifier, **options):
         if name not in known:
             raise typer.BadParameter(f"--{name.replace('_', '-')} has no meaning for this model.")
     if "gamma" in chosen:
-        chosen["gamma"] = _gamma(chosen["gamma"])
+        chosen["gamma"] = _number_or_text(chosen["gamma"])
     return chosen
 
 
-def class_weights(entries, y):
-    """Return `class_weight` as classifiers take it, for labels as they are in the data."""
+def _values(group, *, without):
+    """Return the options of a group by name."""
+    return {f.name: getattr(group, f.name) for f in fields(group) if f.name not in without}
+
+
+def _number_or_text(text):
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def class_weights(entries, labels):
+    """Return `class_weight` as classifiers take it, for labels as they are in the data.
+
+    Parameters
+    ----------
+    entries : list of str or None
+        Of the option.
+    labels : list
+        The classes.
+    """
     if not entries:
         return None
     if entries == ["balanced"]:
         return "balanced"
-    by_text = {str(label): label for label in np.unique(y).tolist()}
+    by_text = {str(label): label for label in labels}
     weights = {}
     for entry in entries:
         label, _, weight = entry.rpartition("=")

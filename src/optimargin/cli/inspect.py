@@ -3,15 +3,10 @@
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 import typer
 
 from optimargin.cli import _options as opt
-from optimargin.cli._learning import check_targets, describe, describe_fit, save_picture
-from optimargin.cli._model import layout_of
-from optimargin.cli._report import Report
-from optimargin.io import load_model, read_data, read_model_header
-from optimargin.margins import unwrap
+from optimargin.cli._groups import grouped
 
 TrainingData = Annotated[
     Path | None,
@@ -22,19 +17,25 @@ TrainingData = Annotated[
 ]
 
 
+@grouped
 def inspect(
     model: opt.Model,
+    *,
     data: TrainingData = None,
     format: opt.Format = None,
     save_plot: opt.SavePlot = None,
-    json: opt.Json = False,
-    quiet: opt.Quiet = False,
+    showing: opt.Showing,
 ) -> None:
     """Show what MODEL is: parameters, margins, support vectors, certified gap, bounds."""
+    from optimargin.cli._learning import check_targets, describe, describe_fit, save_picture
+    from optimargin.cli._model import layout_of
+    from optimargin.io import load_model, read_data, read_model_header
+    from optimargin.margins import unwrap
+
     check_targets(None, save_plot)
     if save_plot is not None and data is None:
         raise typer.BadParameter("--save-plot draws margins: give the samples with --data.")
-    report = Report(as_json=json, quiet=quiet)
+    report = showing.report()
     header = read_model_header(model)
     estimator = load_model(model)
     est = unwrap(estimator)
@@ -49,8 +50,14 @@ def inspect(
         ", ".join(f"{name}={_short(value)}" for name, value in header["parameters"].items()),
         parameters=header["parameters"],
     )
-    if hasattr(est, "gamma_"):
-        report.add("gamma", f"{est.gamma_:.6g}", gamma=float(est.gamma_))
+    resolved = {
+        name: float(getattr(est, f"{name}_"))
+        for name in ("C1", "C2", "gamma")
+        if hasattr(est, f"{name}_")
+    }
+    if resolved:
+        shown = ", ".join(f"{name}={value:.6g}" for name, value in resolved.items())
+        report.add("resolved to", shown, **resolved)
     classes = est.classes_.tolist()
     report.add("classes", ", ".join(map(str, classes)), classes=classes)
     report.add("features", f"{est.n_features_in_}", n_features=int(est.n_features_in_))
@@ -97,11 +104,14 @@ def _recall(notes, report):
 
 
 def _leave_one_out(estimator, est, samples, report):
+    import numpy as np
+
+    from optimargin.cli._learning import winners
+
     X = samples.X if estimator is est else estimator[:-1].transform(samples.X)
     if hasattr(est, "loo_decision_function"):
         scores = est.loo_decision_function(X, samples.y)
-        winners = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
-        error = float(np.mean(est.classes_[winners] != samples.y))
+        error = float(np.mean(winners(est, scores) != samples.y))
         report.add("leave-one-out", f"error {error:.4f} in closed form", loo_error=error)
         kinds = ["valid", "count"]
     else:

@@ -5,14 +5,10 @@ import io
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 import typer
 
 from optimargin.cli import _options as opt
-from optimargin.cli._model import layout_of
-from optimargin.cli._report import Report
-from optimargin.io import load_model, read_data
-from optimargin.io._files import write_bytes
+from optimargin.cli._groups import grouped
 
 Out = Annotated[
     Path,
@@ -24,32 +20,35 @@ Scores = Annotated[
 ]
 
 
+@grouped
 def predict(
     data: opt.Data,
     model: opt.Model,
     out: Out,
+    *,
     scores: Scores = False,
-    format: opt.Format = None,
-    label: opt.Label = None,
-    header: opt.Header = None,
-    drop: opt.Drop = None,
-    json: opt.Json = False,
-    quiet: opt.Quiet = False,
+    reading: opt.Reading,
+    showing: opt.Showing,
 ) -> None:
     """Predict the labels of DATA with MODEL and write them to OUT.
 
-    Tables may have the label column or not; where there are labels, the accuracy is shown.
-    Columns are matched by name.
+    Tables may have the label column or not; columns are matched by name.
+    Where there are labels, the accuracy is shown.
     """
-    report = Report(as_json=json, quiet=quiet, to_stderr=str(out) == "-")
+    import numpy as np
+
+    from optimargin.cli._model import layout_of
+    from optimargin.io import load_model, read_data
+    from optimargin.io._files import write_bytes
+
+    report = showing.report(to_stderr=str(out) == "-")
     estimator = load_model(model)
-    layout = layout_of(model, label, header, drop)
     with report.working(f"reading {data}"):
-        samples = read_data(data, format=format, layout=layout)
+        samples = read_data(data, format=reading.format, layout=layout_of(model, reading))
     with report.working("predicting"):
-        values = estimator.decision_function(samples.X)
         predicted = estimator.predict(samples.X)
-    write_bytes(out, _text(predicted, values if scores else None, estimator.classes_).encode())
+        values = estimator.decision_function(samples.X) if scores else None
+    write_bytes(out, _text(predicted, values, estimator.classes_).encode())
     report.add("predicted", f"{predicted.size} samples", n_samples=int(predicted.size))
     if (
         samples.y is not None

@@ -5,12 +5,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from scipy.sparse import issparse
-from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
 
 from optimargin.cli import _options as opt
-from optimargin.cli._report import Report
-from optimargin.io import load_model, read_data, save_model, write_data
+from optimargin.cli._groups import grouped
 
 Out = Annotated[Path, typer.Argument(metavar="OUT", help="Scaled data, in the format of DATA.")]
 Lower = Annotated[float, typer.Option("-l", "--lower", help="Smallest value of a feature.")]
@@ -27,36 +24,39 @@ Restore = Annotated[
 ]
 
 
+@grouped
 def scale(
     data: opt.Data,
     out: Out,
+    *,
     lower: Lower = -1.0,
     upper: Upper = 1.0,
     standard: Standard = False,
     save: Save = None,
     restore: Restore = None,
-    format: opt.Format = None,
-    label: opt.Label = None,
-    header: opt.Header = None,
-    drop: opt.Drop = None,
-    json: opt.Json = False,
-    quiet: opt.Quiet = False,
+    reading: opt.Reading,
+    showing: opt.Showing,
 ) -> None:
     """Scale the features of DATA and write them to OUT.
 
-    Sparse svmlight data keep their zeros: features are divided by their largest absolute value
-    (or, with --standard, by their standard deviation). `train --scale` does both in one step
-    and keeps the scaling in the model.
+    Sparse svmlight data keep their zeros: features are divided by their largest
+    absolute value or, with --standard, by their standard deviation.
+    `train --scale` does both in one step and keeps the scaling in the model.
     """
     if not lower < upper:
         raise typer.BadParameter(f"--lower {lower:g} must be below --upper {upper:g}.")
-    report = Report(as_json=json, quiet=quiet, to_stderr=str(out) == "-")
+    from scipy.sparse import issparse
+    from sklearn.preprocessing import MinMaxScaler
+
+    from optimargin.io import load_model, read_data, save_model, write_data
+
+    report = showing.report(to_stderr=str(out) == "-")
     scaler = None if restore is None else load_model(restore)
-    layout = opt.make_layout(label, header, drop)
+    layout = reading.layout()
     if scaler is not None:
         layout = replace(layout, n_features=scaler.n_features_in_)
     with report.working(f"reading {data}"):
-        samples = read_data(data, format=format, layout=layout)
+        samples = read_data(data, format=reading.format, layout=layout)
     X = samples.X
     if scaler is None:
         scaler = _make_scaler(issparse(X), standard, lower, upper).fit(X)
@@ -79,6 +79,8 @@ def scale(
 
 
 def _make_scaler(sparse, standard, lower, upper):
+    from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
+
     if standard:
         return StandardScaler(with_mean=not sparse)
     if sparse:

@@ -4,7 +4,6 @@ import time
 
 import dask
 from dask.delayed import delayed
-from distributed import wait
 
 from optimargin.chunks import Chunks
 from optimargin.problems.chunk_tasks import add
@@ -95,8 +94,9 @@ class DaskChunks(Chunks):
 
 
 def _done_within(future, seconds):
+    # Not distributed.wait, which asks the default client whoever the future belongs to.
     try:
-        wait([future], timeout=seconds)
+        future.exception(timeout=seconds)
     except TimeoutError:
         return False
     return True

@@ -19,6 +19,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
+from optimargin.io._archive import NotPlainError, archive_classifier
 from optimargin.io._files import write_atomically
 from optimargin.kernels import Kernel
 from optimargin.margins import unwrap
@@ -65,8 +66,6 @@ def save_model(estimator, path, *, notes=None):
     >>> bool((copy.decision_function(X) == model.decision_function(X)).all())
     True
     """
-    import skops.io
-
     try:
         check_is_fitted(estimator)
     except (NotFittedError, TypeError) as error:
@@ -77,13 +76,7 @@ def save_model(estimator, path, *, notes=None):
             f"The kernel is a function ({getattr(kernel, '__name__', kernel)!r}), and a model file "
             "holds no code: use one of the named kernels, or joblib.dump for your own use."
         )
-    content = skops.io.dumps(estimator)
-    unknown = _unknown_types(content)
-    if unknown:
-        raise ModelFileError(
-            f"The model holds objects that a safe file cannot ({', '.join(unknown)}): use "
-            "joblib.dump for your own use."
-        )
+    content = _archived(estimator)
     header = {
         "format": FORMAT,
         "optimargin": version("optimargin"),
@@ -138,6 +131,22 @@ def load_model(path):
             f"{path} is damaged or was not written by save_model ({_reason(error)})."
         ) from error
     return estimator
+
+
+def _archived(estimator):
+    """Return the bytes of a skops archive of an estimator."""
+    try:
+        return archive_classifier(estimator)
+    except NotPlainError:
+        import skops.io
+    content = skops.io.dumps(estimator)
+    unknown = _unknown_types(content)
+    if unknown:
+        raise ModelFileError(
+            f"The model holds objects that a safe file cannot ({', '.join(unknown)}): use "
+            "joblib.dump for your own use."
+        )
+    return content
 
 
 def read_model_header(path):

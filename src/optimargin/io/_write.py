@@ -4,7 +4,6 @@ import csv
 import io
 
 from scipy.sparse import issparse
-from sklearn.datasets import dump_svmlight_file
 
 from optimargin.io._files import write_atomically, write_bytes
 
@@ -21,6 +20,8 @@ def write_data(data, path):
     if data.format == "parquet":
         _write_parquet(data, path)
     elif data.format == "svmlight":
+        from sklearn.datasets import dump_svmlight_file  # slow to import
+
         out = io.BytesIO()
         dump_svmlight_file(data.X, data.y, out, zero_based=data.zero_based)
         write_bytes(path, out.getvalue())

@@ -2,12 +2,13 @@
 
 from optimargin.problems.chunked_problem import ChunkedProblem
 from optimargin.problems.feature_design import FeatureDesign, canonical
-from optimargin.problems.kernel_design import KernelDesign, LinearGramDesign, PanelDesign
+from optimargin.problems.kernel_design import KernelDesign, LinearGramDesign
 from optimargin.problems.landmark_design import LandmarkDesign
 from optimargin.problems.ldm_dual import LDMDual
 from optimargin.problems.ldm_problem import LDMPoint, LDMProblem
 from optimargin.problems.losses import Loss, ODMLoss
 from optimargin.problems.margin_problem import MarginProblem, Point
+from optimargin.problems.panel_design import PanelDesign
 
 __all__ = [
     "ChunkedProblem",

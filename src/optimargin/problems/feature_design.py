@@ -7,20 +7,21 @@ Every design offers the same methods to a problem:
     metric(v)       M v with |w|^2 = v' M v (here the identity, for kernels the Gram matrix)
 """
 
+from collections.abc import Callable
 from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.extmath import row_norms
 
-from optimargin._core import _products
+from optimargin._core import _dense_products, _sparse_products
 from optimargin._core._rows import CSRRows, DenseRows
-from optimargin._threads import n_threads_for
+from optimargin._threads import n_threads_for, one_blas_thread
 
-_BLOCK_ELEMENTS = 1 << 19  # 4 MB of float64: a block of packed rows stays in cache
+_BLOCK_ELEMENTS = 1 << 15  # 256 kB of float64: a block of packed rows stays in a core's cache
 _CONVERTED_ELEMENTS = 1 << 17
 _ROWS_OF_DIAGONAL = 4000
-_FREQUENT_SHARE = 0.02  # of rows that have a feature, from which it is cheaper as a dense column
+_ENTRIES_WORTH_A_SUM = 8  # entries a feature from which threads may sum for themselves
 
 
 def canonical(X):
@@ -45,7 +46,25 @@ def double_blocks(X):
         yield part, rows
 
 
-class FeatureDesign:
+class Coordinates:
+    """What designs with coefficients in orthonormal coordinates share."""
+
+    decision: Callable[[np.ndarray], np.ndarray]
+
+    def metric(self, v, decision=None):
+        """Return `v`: the coordinates are orthonormal."""
+        return v
+
+    def residual_image(self, residual, coef, decision, pull):
+        """Return the metric applied to `residual`, and the squared norm of what it stands for."""
+        return residual, residual @ residual
+
+    def decision_step(self, step, coef, decision):
+        """Return ``decision(step)``."""
+        return self.decision(step)
+
+
+class FeatureDesign(Coordinates):
     """Samples given by their features.
 
     Parameters
@@ -58,6 +77,7 @@ class FeatureDesign:
     """
 
     space = "feature"
+    own_threads = True
 
     def __init__(self, X, center=None):
         X = canonical(X)
@@ -65,40 +85,33 @@ class FeatureDesign:
         self.center = center
         self.n_samples, self.n_coef = X.shape
         self.is_sparse = sp.issparse(X)
-        self.own_threads = self.is_sparse  # dense products are left to the threads of BLAS
         self._size = X.nnz if self.is_sparse else X.size
 
     def decision(self, v):
         """Return ``(X - center) @ v``."""
+        X, n_threads = self.X, n_threads_for(self._size)
         out = np.empty(self.n_samples)
         if self.is_sparse:
-            X, n_threads = self.X, n_threads_for(self._size)
-            _products.csr_matvec(X.data, X.indices, X.indptr, v, out, n_threads)
+            _sparse_products.csr_matvec(X.data, X.indices, X.indptr, v, out, n_threads)
+            if self.center is not None:
+                out -= self.center @ v
         else:
-            for part, rows in double_blocks(self.X):
-                np.dot(rows, v, out=out[part])
-        if self.center is not None:
-            out -= self.center @ v
+            shift = 0.0 if self.center is None else self.center @ v
+            _dense_products.dense_matvec(X, v, shift, out, n_threads)
         return out
 
     def represent(self, r):
         """Return ``(X - center).T @ r``."""
+        X, n_threads = self.X, self._n_summing_threads
+        partial = np.zeros((n_threads, self.n_coef))
         if self.is_sparse:
-            X, n_threads = self.X, n_threads_for(self._size)
-            partial = np.zeros((n_threads, self.n_coef))
-            _products.csr_rmatvec(X.data, X.indices, X.indptr, r, partial, n_threads)
-            out = partial.sum(axis=0) if n_threads > 1 else partial[0]
+            _sparse_products.csr_rmatvec(X.data, X.indices, X.indptr, r, partial, n_threads)
         else:
-            out = np.zeros(self.n_coef)
-            for part, rows in double_blocks(self.X):
-                out += r[part] @ rows
+            _dense_products.dense_rmatvec(X, r, partial, n_threads)
+        out = _total(partial)
         if self.center is not None:
             out -= self.center * r.sum()
         return out
-
-    def metric(self, v, decision=None):
-        """Return `v`: the features are their own coordinates."""
-        return v
 
     def features(self, v):
         """Return w and the shift of the intercept that undoes the centring."""
@@ -148,41 +161,40 @@ class FeatureDesign:
         if self.is_sparse:
             X, n_threads = self.X, n_threads_for(self._size)
             partial = np.zeros((n_threads, size, size))
-            _products.csr_weighted_gram(
+            _sparse_products.csr_weighted_gram(
                 X.data, X.indices, X.indptr, rows, weight[rows], partial, n_threads
             )
-            return partial.sum(axis=0) if n_threads > 1 else partial[0]
-        gram = np.zeros((size, size))
-        for sign in (1.0, -1.0):
-            part = rows[sign * weight[rows] > 0]
-            self._add_dense_gram(part, np.sqrt(sign * weight[part]), sign, gram)
-        return gram
+            return _total(partial)
+        n_threads = n_threads_for(rows.size * size * size)
+        partial = np.zeros((n_threads, size, size))
+        packed = np.empty((n_threads, max(_BLOCK_ELEMENTS // size, 1), size))
+        with one_blas_thread():
+            for sign in (1.0, -1.0):
+                part = rows[sign * weight[rows] > 0]
+                root = np.sqrt(sign * weight[part])
+                _dense_products.dense_weighted_gram(
+                    self.X, self._center_or_zero, part, root, sign, packed, partial, n_threads
+                )
+        return _total(partial)
 
-    def _add_dense_gram(self, rows, root, sign, gram):
-        """Add ``sign * P.T @ P`` with ``P = root[:, None] * Z[rows]``, packed block by block.
+    def scaled_gram(self, rows, scale):
+        """Return ``P @ P.T`` with ``P = scale[:, None] * X[rows]``, lower triangle; sparse only."""
+        out = np.empty((rows.size, rows.size))
+        n_threads = n_threads_for(out.size)
+        _sparse_products.scaled_block(self._gram, rows, scale, out, n_threads)
+        return out
 
-        Dense products are left to BLAS alone: a second pool of threads at work between its
-        calls would have to wait for its idling threads.
-        """
-        n_block = max(_BLOCK_ELEMENTS // gram.shape[0], 1)
-        block = np.empty((min(n_block, rows.size), gram.shape[0]))
-        for first in range(0, rows.size, n_block):
-            part = slice(first, first + n_block)
-            packed = block[: rows[part].size]
-            _products.dense_pack(self.X, self._center_or_zero, rows[part], root[part], packed)
-            gram += sign * (packed.T @ packed)
-
-    def inner_products(self, rows, columns):
-        """Return the inner products of two selections of sparse rows, as a dense matrix.
-
-        Frequent features are multiplied as dense matrices: sparse products pay for each of
-        them with the square of its count.
-        """
-        left, right = self.X[rows], self.X[columns]
-        counts = np.bincount(right.indices, minlength=self.n_coef)
-        frequent = counts > _FREQUENT_SHARE * right.shape[0]
-        dense = left[:, frequent].toarray() @ right[:, frequent].toarray().T
-        return dense + (left[:, ~frequent] @ right[:, ~frequent].T).toarray()
+    @cached_property
+    def _gram(self):
+        """Inner products of all sparse rows, lower triangle."""
+        X, Y = self.X, self.X.tocsc()
+        out = np.zeros((self.n_samples, self.n_samples))
+        _sparse_products.csr_gram(
+            *(X.data, X.indices, X.indptr, Y.data, Y.indices, Y.indptr),
+            out,
+            n_threads_for(out.size),
+        )
+        return out
 
     def diagonal(self, rows, weight):
         """Estimate ``1 + sum_i weight_i (x_i - center)**2`` over `rows`, of shape (n_coef,).
@@ -195,7 +207,7 @@ class FeatureDesign:
         out = np.ones(self.n_coef)
         if self.is_sparse:
             X = self.X
-            _products.csr_weighted_squares(X.data, X.indices, X.indptr, rows, weight, out)
+            _sparse_products.csr_weighted_squares(X.data, X.indices, X.indptr, rows, weight, out)
         else:
             out += weight @ np.square(self.X[rows] - self._center_or_zero)
         return out
@@ -215,21 +227,32 @@ class FeatureDesign:
         total : float
             ``sum(weight * (Z[:, :-1] @ v))``.
         """
-        n_threads = n_threads_for(self._size)
+        n_threads = self._n_summing_threads
         if self.is_sparse:
             X, image = self.X, np.empty(rows.size)
             partial = np.zeros((n_threads, self.n_coef))
-            _products.csr_hessian_product(
+            _sparse_products.csr_hessian_product(
                 X.data, X.indices, X.indptr, rows, weight, v, image, partial, n_threads
             )
-            return partial.sum(axis=0) if n_threads > 1 else partial[0], image.sum()
+            return _total(partial), image.sum()
         partial = np.zeros((n_threads, self.n_coef + 1))
-        _products.dense_hessian_product(
+        _dense_products.dense_hessian_product(
             self.X, self._center_or_zero, rows, weight, v, partial, n_threads
         )
-        out = partial.sum(axis=0)
+        out = _total(partial)
         return out[:-1], out[-1]
+
+    @property
+    def _n_summing_threads(self):
+        """Threads for sums of rows: each has sums of its own, which must not cost more."""
+        few_entries = self._size < _ENTRIES_WORTH_A_SUM * self.n_coef
+        return 1 if few_entries else n_threads_for(self._size)
 
     @cached_property
     def _center_or_zero(self):
         return np.zeros(self.n_coef) if self.center is None else self.center
+
+
+def _total(partial):
+    """Return the sum over threads of what each of them summed."""
+    return partial.sum(axis=0) if partial.shape[0] > 1 else partial[0]

@@ -12,13 +12,13 @@ from functools import cached_property
 import numpy as np
 
 from optimargin.kernels import PreparedKernel
-from optimargin.problems.feature_design import FeatureDesign
+from optimargin.problems.feature_design import Coordinates, FeatureDesign
 from optimargin.problems.whitening import Whitening
 
 _BLOCK_ELEMENTS = 1 << 22  # 16 MB of float32 for kernel rows that are not kept
 
 
-class LandmarkDesign:
+class LandmarkDesign(Coordinates):
     """Samples given by their kernel values with landmarks.
 
     Parameters
@@ -37,7 +37,7 @@ class LandmarkDesign:
 
     space = "feature"
     is_sparse = False
-    own_threads = False
+    own_threads = True
     center = None
 
     def __init__(self, kernel, X, landmarks, factor, *, dtype, max_bytes):
@@ -91,10 +91,6 @@ class LandmarkDesign:
         for rows, part in self._parts(r):
             out += part.represent(r[rows])
         return self._whitening.of_sum(out)
-
-    def metric(self, v, decision=None):
-        """Return `v`: the coordinates are orthonormal."""
-        return v
 
     def weighted_gram(self, weight):
         """Return ``Z.T @ diag(weight) @ Z`` with Z the features and a column of ones."""

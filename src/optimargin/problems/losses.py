@@ -11,6 +11,9 @@ import numpy as np
 
 from optimargin._core._coordinate_descent import ODMStep
 from optimargin._core._losses import odm_derivatives, odm_evaluate
+from optimargin._threads import n_threads_for
+
+_OPERATIONS = 20  # that one sample takes
 
 
 class Loss(ABC):
@@ -73,11 +76,13 @@ class ODMLoss(Loss):
     def evaluate(self, margin, weight):
         dual = np.empty_like(margin)
         curvature = np.empty_like(margin)
-        value = odm_evaluate(margin, weight, self.C1, self.C2, self.D, dual, curvature)
+        n_threads = n_threads_for(_OPERATIONS * margin.size)
+        value = odm_evaluate(margin, weight, self.C1, self.C2, self.D, dual, curvature, n_threads)
         return value, dual, curvature
 
     def derivatives(self, margin, slope, weight, t):
-        return odm_derivatives(margin, slope, weight, self.C1, self.C2, self.D, t)
+        n_threads = n_threads_for(_OPERATIONS * margin.size)
+        return odm_derivatives(margin, slope, weight, self.C1, self.C2, self.D, t, n_threads)
 
     def conjugate(self, dual, weight):
         below, above = dual > 0, dual < 0

@@ -37,7 +37,8 @@ class Point:
     dual, curvature : ndarray of shape (n_samples,)
         See `Loss.evaluate`.
     residual, residual_image : ndarray
-        The gradient in w, in the design's representation, and the metric applied to it.
+        The gradient in w, in the design's representation, and the metric applied to it (where
+        it is needed: see `KernelDesign.residual_image`).
     gap : float
         The duality gap.
     """
@@ -95,15 +96,25 @@ class MarginProblem:
         loss, dual, curvature = self.loss.evaluate(self.y * (decision + intercept), self.weight)
         # max: rounding must not turn the square of a zero into a negative number.
         value = loss + 0.5 * max(coef @ self.design.metric(coef, decision), 0.0)
-        residual = coef - self.design.represent(self.y * dual)
-        residual_image = self.design.metric(residual)
-        gap = 0.5 * max(residual @ residual_image, 0.0)
+        pull = self.y * dual
+        residual = coef - self.design.represent(pull)
+        residual_image, square = self.design.residual_image(residual, coef, decision, pull)
+        gap = 0.5 * max(square, 0.0)
         return Point(
             coef, intercept, decision, value, dual, curvature, residual, residual_image, gap
         )
 
-    def step(self, point, coef_step, intercept_step):
-        """Move along a direction to the exact minimum of the objective on that line.
+    def step(self, point, coef_step, intercept_step, rtol=1e-3):
+        """Move along a direction, near the minimum of the objective on that line.
+
+        Parameters
+        ----------
+        point : Point
+        coef_step : ndarray
+        intercept_step : float
+        rtol : float
+            The slope along the direction that is left, relative to that at `point`. A step of
+            length one is tried first.
 
         Returns
         -------
@@ -111,7 +122,7 @@ class MarginProblem:
         length : float
             The step length; 0 when the direction does not descend.
         """
-        decision_step = self.design.decision(coef_step)
+        decision_step = self.design.decision_step(coef_step, point.coef, point.decision)
         margin = self.y * (point.decision + point.intercept)
         image = self.design.metric(coef_step, decision_step)
         linear = point.coef @ image
@@ -122,7 +133,7 @@ class MarginProblem:
             linear=linear,
             quadratic=quadratic,
             start=1.0,
-            rtol=1e-3,
+            rtol=rtol,
         )
         if length <= 0:
             return point, 0.0

@@ -13,7 +13,7 @@ for one product with the Hessian, one round, a step.
 import numpy as np
 
 from optimargin.solvers.newton import _solve_spd
-from optimargin.solvers.newton_cg import _FINEST, _MODEL_STOP, NewtonCG, _model_cg, small_residual
+from optimargin.solvers.newton_cg import _FINEST, NewtonCG, Space, _model_cg, small_residual
 
 
 class ChunkedNewton(NewtonCG):
@@ -23,14 +23,8 @@ class ChunkedNewton(NewtonCG):
         return (_Factorised if problem.factorise else _Iterated)(problem, self)
 
 
-class _Factorised:
-    roughest = accuracy = _FINEST
-
-    def __init__(self, problem, solver):
-        self.problem = problem
-
-    def start(self):
-        return None, 0.0
+class _Factorised(Space):
+    roughest = _FINEST
 
     def direction(self, point):
         n_coef = self.problem.n_coef
@@ -43,17 +37,7 @@ class _Factorised:
         return step[:n_coef], step[n_coef] if step.size > n_coef else 0.0
 
 
-class _Iterated:
-    roughest = _MODEL_STOP
-
-    def __init__(self, problem, solver):
-        self.problem = problem
-        self.accuracy = self.roughest
-        self.tol = solver.tol
-
-    def start(self):
-        return None, 0.0
-
+class _Iterated(Space):
     def direction(self, point):
         squares, sums = point.second
         total = sums[-1]
@@ -68,7 +52,7 @@ class _Iterated:
                 out = out - moment / total * sums[:-1]
             return out + v, moment
 
-        enough = small_residual(self.tol, point)
+        enough = small_residual(self.solver.tol, point)
         step, moment = _model_cg(product, right, 1.0 + squares[:-1], self.accuracy, enough)
         intercept_step = -(moment + point.gradient[-1]) / total if has_intercept else 0.0
         return step, intercept_step

@@ -22,6 +22,7 @@ import numpy as np
 from optimargin._core._coordinate_descent import Descent
 from optimargin.solvers.base import Solution, Solver
 
+_FIRST_CHECK = 3  # epochs before the first certificate
 _DRIFT = 1e-9  # relative gap below which rounding in the maintained w may show
 
 
@@ -43,7 +44,7 @@ class DualCD(Solver):
             intercept_scale=scale,
             seed=self.seed,
         )
-        last_check, next_check = 0, 1
+        last_check, next_check = 0, _FIRST_CHECK
         for n_iter in self.iterations():
             violation = descent.epoch()
             if problem.fit_intercept:

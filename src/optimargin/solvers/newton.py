@@ -24,6 +24,8 @@ Reference: S. S. Keerthi and D. DeCoste, A modified finite Newton method for fas
 large scale linear SVMs, JMLR 6 (2005).
 """
 
+from functools import partial
+
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigh
 
@@ -35,6 +37,7 @@ _EXACT_GAP = 1e-24
 _SHORT_STEP = 0.5
 _SUBSAMPLE_FROM = 20_000  # rows from which a solve on a subsample is worth its price
 _SUBSAMPLE_SHARE = 8
+_FACTORISE_ALONE_UP_TO = 3000  # samples up to which one thread factorises, between our loops
 _STARTING_EPOCHS = 12  # of coordinate descent, for sparse rows in many dimensions
 
 
@@ -55,8 +58,9 @@ class Newton(Solver):
         self.exact_up_to = exact_up_to
 
     def own_threads(self, design):
-        # Wide sparse data are solved in sample space, by large factorisations.
-        return design.own_threads and design.n_samples >= design.n_coef
+        # Wide sparse data are solved in sample space; large factorisations are left to BLAS.
+        in_features = design.n_samples >= design.n_coef
+        return design.own_threads and (in_features or design.n_samples <= _FACTORISE_ALONE_UP_TO)
 
     def solve(self, problem, coef=None, intercept=0.0):
         system = _choose_system(problem)
@@ -177,27 +181,30 @@ class _SampleSystem:
         return problem.y * start.dual, start.intercept
 
     def direction(self, point, curvature):
+        design = self.problem.design
         active = np.flatnonzero(curvature)
         step = -point.residual
-        block = self.problem.design.block(active)
+
+        def scaled_block(scale):
+            block = design.block(active)
+            block *= scale
+            block *= scale[:, None]
+            return block
+
+        image = point.residual_image[active]
         moved, intercept_step = _active_step(
-            self.problem, point, curvature[active], block, point.residual_image[active]
+            self.problem, point, active, curvature, scaled_block, image
         )
         step[active] += moved
         return step, intercept_step
 
 
 class _SparseSystem:
-    """The Newton system in the coordinates of the active samples, for sparse linear data.
-
-    Inner products are computed once for each pair of samples that were ever active together.
-    """
+    """The Newton system in the coordinates of the active samples, for sparse linear data."""
 
     def __init__(self, problem):
         self.problem = problem
         self.operations = float(problem.design.n_samples) ** 3
-        self.seen = np.empty(0, dtype=np.intp)
-        self.gram = np.empty((0, 0))
 
     def start(self, solver):
         """Find most of the active set by a few epochs of coordinate descent."""
@@ -208,40 +215,38 @@ class _SparseSystem:
     def direction(self, point, curvature):
         design = self.problem.design
         active = np.flatnonzero(curvature)
-        new = np.setdiff1d(active, self.seen, assume_unique=True)
-        if new.size:
-            cross = design.inner_products(self.seen, new)
-            self.gram = np.block([[self.gram, cross], [cross.T, design.inner_products(new, new)]])
-            self.seen = np.append(self.seen, new)
-        places = np.empty(design.n_samples, dtype=np.intp)
-        places[self.seen] = np.arange(self.seen.size)
-        block = self.gram[np.ix_(places[active], places[active])]
         image = design.decision(point.residual)[active]
-        moved, intercept_step = _active_step(self.problem, point, curvature[active], block, image)
+        moved, intercept_step = _active_step(
+            self.problem, point, active, curvature, partial(design.scaled_gram, active), image
+        )
         coefficients = np.zeros(design.n_samples)
         coefficients[active] = moved
         return design.represent(coefficients) - point.residual, intercept_step
 
 
-def _active_step(problem, point, curvature, K, image):
-    """Return p - db q on the active samples, and db; `K` is overwritten.
+def _active_step(problem, point, active, curvature, scaled_block, image):
+    """Return p - db q on the active samples, and db.
 
     Parameters
     ----------
-    curvature : ndarray of shape (n_active,)
-        Of the active samples.
-    K : ndarray of shape (n_active, n_active)
-        Inner products of the active samples.
+    active : ndarray of shape (n_active,)
+        The active samples.
+    curvature : ndarray of shape (n_samples,)
+    scaled_block : callable
+        Given a vector s of shape (n_active,) it returns diag(s) K diag(s) for the inner products
+        K of the active samples; the lower triangle is enough.
     image : ndarray of shape (n_active,)
         Decision values of the gradient at the active samples.
     """
-    if curvature.size == 0:
+    if active.size == 0:
         return np.empty(0), 0.0
-    root = np.sqrt(curvature)
-    K *= root
-    K *= root[:, None]
-    K[np.diag_indices_from(K)] += 1.0
-    p, q = (root[:, None] * _solve_spd(K, np.column_stack([root * image, root]))).T
+    root = np.sqrt(curvature[active])
+    # To unit diagonal, as in `_solve_spd`.
+    scale = 1.0 / np.sqrt(1.0 + curvature[active] * problem.design.squared_norms[active])
+    M = scaled_block(scale * root)
+    M[np.diag_indices_from(M)] += scale**2
+    right = scale[:, None] * np.column_stack([root * image, root])
+    p, q = ((scale * root)[:, None] * _solve_unit_spd(M, right)).T
     if not problem.fit_intercept:
         return p, 0.0
     intercept_step = (p.sum() + problem.y @ point.dual) / q.sum()
@@ -249,21 +254,27 @@ def _active_step(problem, point, curvature, K, image):
 
 
 def _solve_spd(A, b):
-    """Solve with a symmetric positive definite matrix (lower triangle; overwritten).
-
-    `A` is scaled to unit diagonal first. If rounding has made it singular, its small
-    eigenvalues are raised instead: a step need not be exact, only downhill.
-    """
+    """Solve with a symmetric positive definite matrix (lower triangle; overwritten)."""
     scale = 1.0 / np.sqrt(np.diagonal(A))
-    b = (b.T * scale).T
+    A *= scale
+    A *= scale[:, None]
+    return (_solve_unit_spd(A, (b.T * scale).T).T * scale).T
+
+
+def _solve_unit_spd(A, b):
+    """Solve with a symmetric positive definite matrix of unit diagonal (lower triangle).
+
+    If rounding has made it singular, its small eigenvalues are raised: a step need not be exact,
+    only downhill.
+    """
     try:
-        A *= scale
-        A *= scale[:, None]
-        solution = cho_solve(cho_factor(A, lower=True, check_finite=False), b, check_finite=False)
+        # The lower triangle by rows is the upper one by columns, which LAPACK reads as it is.
+        factor = cho_factor(A.T, lower=False, check_finite=False)
+        solution = cho_solve(factor, b, check_finite=False)
         if not np.isfinite(solution).all():
             raise LinAlgError
     except LinAlgError:
         values, vectors = eigh(A, lower=True, check_finite=False)
         values = np.maximum(values, A.shape[0] * np.finfo(float).eps * values[-1])
         solution = vectors @ ((vectors.T @ b).T / values).T
-    return (solution.T * scale).T
+    return solution

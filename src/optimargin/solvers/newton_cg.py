@@ -21,18 +21,26 @@ et al., Randomized Nystrom preconditioning, SIAM J. Matrix Anal. Appl. 44 (2023)
 """
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve, cholesky, solve_triangular
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, cholesky, solve_triangular
 
-from optimargin.problems import FeatureDesign, MarginProblem
+from optimargin.problems import FeatureDesign, KernelDesign, MarginProblem
 from optimargin.solvers.base import Solution, Solver
-from optimargin.solvers.newton import Newton
+from optimargin.solvers.newton import Newton, _solve_spd
 
 _MAX_CG = 200
 _FINEST = 1e-13  # no system is solved more precisely than this
 _N_LANDMARKS = 100
 _MODEL_STOP = 0.5  # relative improvement of the quadratic model a CG step must bring
 _GAP_SHARE = 0.5  # of the allowed gap that a step may leave
-_RESIDUAL_STOP = 0.05  # residual of the sample-space system, relative to its right-hand side
+_PATIENCE = 40  # CG steps before the preconditioner is made of more landmarks
+_PART_SHARE = 4  # of the samples of a large kernel, one is in the part solved first
+_PART_TOL = 1e-2
+_PART_PROGRESS = 0.05
+_DIRECT_UP_TO = 1500  # samples of a part, which are solved by factorisation
+_GOOD_START = 2.0  # times the objective of a low-rank model, for its dual to be a start
+_LINE_RTOL = 0.1  # slope left along a step in sample space
+_ENERGY_STOP = 0.05  # error of a step in sample space, in the norm of its system
+_SLOW = 0.999  # of the objective left by a step
 
 
 class NewtonCG(Solver):
@@ -40,22 +48,25 @@ class NewtonCG(Solver):
 
     def solve(self, problem, coef=None, intercept=0.0):
         space = self._make_space(problem)
-        if coef is None:
-            coef, intercept = space.start()
-        point = problem.point(coef, intercept)
+        point = space.start() if coef is None else problem.point(coef, intercept)
+        return self.iterate(space, point)
+
+    def iterate(self, space, point, least_progress=0.0):
+        """Step from `point` until the gap is small, and return a `Solution`.
+
+        Or until a step lowers the objective by less than `least_progress` of itself.
+        """
         n_iter = 1
         if point.relative_gap <= self.tol:
             return Solution.from_point(point, n_iter)
         for n_iter in self.iterations():  # noqa: B007
-            moved, length = problem.step(point, *space.direction(point))
+            moved, length = space.step(point)
             if length == 0 and space.accuracy <= _FINEST:
                 break
-            # A direction too rough to follow far: the next system is solved more precisely.
-            rough = length < 0.1 or moved.gap > 0.5 * point.gap
-            factor = 0.05 if rough else 2.0 if length > 0.5 else 1.0
-            space.accuracy = min(max(factor * space.accuracy, _FINEST), space.roughest)
+            space.learn(point, moved, length)
+            stuck = moved.value > (1 - least_progress) * point.value and length > 0
             point = moved
-            if point.relative_gap <= self.tol:
+            if point.relative_gap <= self.tol or (least_progress and stuck):
                 break
         return Solution.from_point(point, n_iter)
 
@@ -63,17 +74,44 @@ class NewtonCG(Solver):
         return _SPACES[problem.design.space](problem, self)
 
 
-class _FeatureSpace:
-    roughest = _MODEL_STOP
+class Space:
+    """Where Newton systems are solved, and how precisely.
+
+    Attributes
+    ----------
+    accuracy : float
+        Of the next system; the solver makes it finer where steps are too rough.
+    """
+
+    roughest: float = _MODEL_STOP
+    shortest = 0.1  # steps below this come of a rough direction
 
     def __init__(self, problem, solver):
         self.problem = problem
+        self.solver = solver
         self.accuracy = self.roughest
-        self.tol = solver.tol
 
     def start(self):
-        return None, 0.0
+        """Return the first iterate."""
+        return self.problem.point()
 
+    def step(self, point):
+        """Return the next iterate and the length of the step to it."""
+        return self.problem.step(point, *self.direction(point))
+
+    def direction(self, point):
+        """Return the Newton step in the coefficients and in the intercept."""
+        raise NotImplementedError
+
+    def learn(self, point, moved, length):
+        """Solve the next system more precisely where a direction was too rough to follow far."""
+        slow = moved.gap > 0.5 * point.gap and moved.value > _SLOW * point.value
+        rough = slow or length < self.shortest
+        factor = 0.05 if rough else 2.0 if length > 0.5 else 1.0
+        self.accuracy = min(max(factor * self.accuracy, _FINEST), self.roughest)
+
+
+class _FeatureSpace(Space):
     def direction(self, point):
         problem, design = self.problem, self.problem.design
         rows = np.flatnonzero(point.curvature)
@@ -89,7 +127,7 @@ class _FeatureSpace:
             return out + v, moment
 
         diagonal = design.diagonal(rows, weight)
-        enough = small_residual(self.tol, point)
+        enough = small_residual(self.solver.tol, point)
         step, moment = _model_cg(product, -point.residual, diagonal, self.accuracy, enough)
         intercept_step = -moment / total if has_intercept else 0.0
         return step, intercept_step
@@ -126,32 +164,52 @@ def _model_cg(product, right, diagonal, accuracy, enough):
     return solution, moment
 
 
-class _SampleSpace:
-    roughest = _RESIDUAL_STOP
+class _SampleSpace(Space):
+    shortest = 1e-3  # samples that change sides make steps short, not the precision
 
     def __init__(self, problem, solver):
-        self.problem = problem
-        self.accuracy = self.roughest
-        n_samples = problem.design.n_samples
-        n_landmarks = min(_N_LANDMARKS, n_samples)
-        landmarks = np.random.default_rng(solver.seed).choice(n_samples, n_landmarks, replace=False)
-        columns = problem.design.columns(np.sort(landmarks))
-        core = columns[np.sort(landmarks)]
-        core[np.diag_indices_from(core)] += 1e-6 * np.trace(core) / n_landmarks or 1.0
-        self.factor = solve_triangular(cholesky(core, lower=True), columns.T, lower=True).T
+        # Steps are dear where they compute kernel values, so that they are worth more care.
+        self.roughest = _ENERGY_STOP if problem.design.complete else _ENERGY_STOP / 5
+        super().__init__(problem, solver)
+        self.n_landmarks = _N_LANDMARKS
+        self.is_direct = False  # whether small systems are solved by factorisation
+        self.random = np.random.default_rng(solver.seed)
 
     def start(self):
-        """Solve with the Nystrom factor instead of the kernel matrix."""
+        """Solve with a low-rank factor of the kernel matrix, or for a part of the samples."""
         problem = self.problem
-        rough = MarginProblem(
-            problem.loss,
-            FeatureDesign(np.ascontiguousarray(self.factor)),
-            problem.y,
-            problem.weight,
-            fit_intercept=problem.fit_intercept,
-        )
-        solution = Newton(tol=1e-3, max_iter=20, exact_up_to=0).solve(rough)
-        return problem.y * solution.dual, solution.intercept
+        if problem.design.complete:
+            factor = self._factor(np.arange(problem.y.size), np.ones(problem.y.size))
+            rough = _like(problem, FeatureDesign(np.ascontiguousarray(factor)))
+            found = Newton(tol=1e-3, max_iter=20, exact_up_to=0).solve(rough)
+            point = problem.point(problem.y * found.dual, found.intercept)
+            if point.value <= _GOOD_START * found.objective:
+                return point
+        return problem.point(*self._part_start())
+
+    def _part_start(self):
+        problem, solver = self.problem, self.solver
+        coef = np.zeros(problem.y.size)
+        size = problem.y.size // _PART_SHARE
+        rows = np.sort(self.random.choice(problem.y.size, size, replace=False))
+        if size == 0 or np.ptp(problem.y[rows]) == 0:
+            return coef, 0.0
+        if size <= _DIRECT_UP_TO:
+            part = _like(problem, KernelDesign(problem.design.block(rows)), rows)
+            start = Newton(tol=_PART_TOL, max_iter=solver.max_iter).solve(part)
+        else:
+            part = _like(problem, problem.design.part(rows), rows)
+            space = _SampleSpace(part, solver)
+            rough = NewtonCG(tol=_PART_TOL, max_iter=solver.max_iter)
+            start = rough.iterate(space, space.start(), least_progress=_PART_PROGRESS)
+            # What the part needed, this problem will need too.
+            self.accuracy, self.n_landmarks = space.accuracy, space.n_landmarks
+        coef[rows] = start.coef
+        return coef, start.intercept
+
+    def step(self, point):
+        # Content with a whole step: it leaves no coefficients off the active set.
+        return self.problem.step(point, *self.direction(point), rtol=_LINE_RTOL)
 
     def direction(self, point):
         problem = self.problem
@@ -162,7 +220,7 @@ class _SampleSpace:
         root = np.sqrt(point.curvature[active])
         right = root * point.residual_image[active]
         right = np.vstack([right, root]) if problem.fit_intercept else right[None]
-        p, *q = root * self._solve(active, root, right)
+        p, *q = root * self._solve(active, root, right, point.value)
         if not problem.fit_intercept:
             step[active] += p
             return step, 0.0
@@ -170,45 +228,109 @@ class _SampleSpace:
         step[active] += p - intercept_step * q[0]
         return step, intercept_step
 
-    def _solve(self, active, root, right):
+    def learn(self, point, moved, length):
+        if not self.is_direct or length == 0:
+            super().learn(point, moved, length)
+
+    def _factor(self, rows, scale):
+        """Return A with A A' close to ``diag(scale) K[rows, rows] diag(scale)``."""
+        design = self.problem.design
+        n_landmarks = max(min(self.n_landmarks, design.max_landmarks(rows.size), rows.size), 1)
+        landmarks = np.sort(self.random.choice(rows.size, n_landmarks, replace=False))
+        columns = design.columns(rows[landmarks], rows)
+        triangle = _shifted_cholesky(columns[landmarks])
+        columns *= scale[:, None]
+        return solve_triangular(triangle, columns.T, lower=True, overwrite_b=True).T
+
+    def _solve(self, active, root, right, value):
         """Solve ``(I + diag(root) K[active, active] diag(root)) x = right`` for each row."""
-        low_rank = root[:, None] * self.factor[active]
-        core = low_rank.T @ low_rank
-        core[np.diag_indices_from(core)] += 1.0
-        core = cho_factor(core, lower=True)
-
-        def precondition(R):
-            return R - cho_solve(core, low_rank.T @ R.T).T @ low_rank.T
-
-        padded = np.zeros((right.shape[0], self.problem.design.n_samples))
+        design = self.problem.design
 
         def product(V):
-            padded[:, active] = root * V
-            return V + root * self.problem.design.product(padded)[:, active]
+            return V + root * design.product_on(active, root * V)
 
-        solution = precondition(right)
-        residual = right - product(solution)
-        z = precondition(residual)
-        direction = z.copy()
-        rho = np.einsum("ij,ij->i", residual, z)
-        target = self.accuracy * np.linalg.norm(right, axis=1)
-        for _ in range(_MAX_CG):
-            if (np.linalg.norm(residual, axis=1) <= target).all():
+        solution = np.zeros_like(right)
+        for _ in range(0, _MAX_CG, _PATIENCE):
+            if self.is_direct and active.size <= _DIRECT_UP_TO:
+                M = root * design.block(active) * root[:, None]
+                M[np.diag_indices_from(M)] += 1.0
+                return _solve_spd(M, right.T).T
+            precondition = _woodbury(self._factor(active, root))
+            solution, solved = _block_cg(
+                product, right, precondition, solution, self.accuracy, value
+            )
+            if solved:
                 break
-            image = product(direction)
-            curvature = np.einsum("ij,ij->i", direction, image)
-            alpha = np.divide(rho, curvature, out=np.zeros_like(rho), where=curvature > 0)
-            solution += alpha[:, None] * direction
-            residual -= alpha[:, None] * image
-            z = precondition(residual)
-            new_rho = np.einsum("ij,ij->i", residual, z)
-            beta = np.divide(new_rho, rho, out=np.zeros_like(rho), where=rho > 0)
-            direction = z + beta[:, None] * direction
-            rho = new_rho
+            self.n_landmarks = min(2 * self.n_landmarks, max(active.size // 8, _N_LANDMARKS))
+            self.is_direct = active.size <= _DIRECT_UP_TO
         return solution
 
 
-_SPACES: dict[str, type[_FeatureSpace] | type[_SampleSpace]] = {
+def _like(problem, design, rows=slice(None)):
+    """Return the problem with another design, of some of its samples."""
+    weight = problem.weight[rows]
+    return MarginProblem(
+        problem.loss,
+        design,
+        problem.y[rows],
+        weight / weight.sum(),
+        fit_intercept=problem.fit_intercept,
+    )
+
+
+def _shifted_cholesky(K):
+    """Return the factor of a kernel matrix plus a multiple of the identity, where needed."""
+    shift = 1e-6 * np.sqrt(K.shape[0]) * (np.trace(K) / K.shape[0] or 1.0)
+    while True:
+        K[np.diag_indices_from(K)] += shift
+        try:
+            return cholesky(K, lower=True)
+        except LinAlgError:  # rounding of float32 values can weigh more
+            shift *= 10
+
+
+def _woodbury(A):
+    """Return the product with ``(I + A A')^-1`` of the rows of a matrix."""
+    low_rank = FeatureDesign(np.ascontiguousarray(A))  # whose products use our own threads
+    core = low_rank.weighted_gram(np.ones(A.shape[0]))[:-1, :-1]
+    core[np.diag_indices_from(core)] += 1.0
+    core = cho_factor(core, lower=True)
+
+    def product(R):
+        inner = cho_solve(core, np.column_stack([low_rank.represent(r) for r in R]))
+        return R - np.array([low_rank.decision(v) for v in np.ascontiguousarray(inner.T)])
+
+    return product
+
+
+def _block_cg(product, right, precondition, solution, accuracy, value):
+    """Solve ``M x = right`` for each row; return the solutions and whether they are precise.
+
+    The preconditioner P is below M, so that the error in the norm of M is at most
+    ``(r' P^-1 r)^1/2`` for the residual r. It is compared with the norm of the solution, and
+    with the objective `value`: far from the solution the step can be much larger.
+    """
+    residual = right - product(solution) if solution.any() else right.copy()
+    direction, rho = np.zeros_like(right), np.zeros(right.shape[0])
+    for _ in range(_PATIENCE):
+        z = precondition(residual)
+        new_rho = np.einsum("ij,ij->i", residual, z)
+        energy = np.einsum("ij,ij->i", right, solution)
+        allowed = min(accuracy**2, accuracy * value / max(energy[0], 1e-300))
+        if (new_rho <= allowed * energy).all():
+            return solution, True
+        beta = np.divide(new_rho, rho, out=np.zeros_like(rho), where=rho > 0)
+        rho = new_rho
+        direction = z + beta[:, None] * direction
+        image = product(direction)
+        curvature = np.einsum("ij,ij->i", direction, image)
+        alpha = np.divide(rho, curvature, out=np.zeros_like(rho), where=curvature > 0)
+        solution = solution + alpha[:, None] * direction
+        residual -= alpha[:, None] * image
+    return solution, False
+
+
+_SPACES: dict[str, type[Space]] = {
     "feature": _FeatureSpace,
     "sample": _SampleSpace,
 }

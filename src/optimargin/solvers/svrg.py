@@ -16,8 +16,10 @@ reduction, NIPS 2013.
 from optimargin._core._svrg import StochasticPass
 from optimargin.solvers.base import Solution, Solver
 
-_STEP = 0.5  # in units of one over the largest smoothness constant
-_INNER_PASSES = 2  # passes over the samples between two snapshots
+# Where a pass can halve the error, short steps leave little noise and snapshots are often worth
+# their price; otherwise the way is long: (step in units of one over the largest smoothness
+# constant, passes between two snapshots).
+_EASY, _HARD = (0.25, 1), (0.5, 2)
 
 
 class SVRG(Solver):
@@ -41,7 +43,8 @@ class SVRG(Solver):
         batch_size = min(self.batch_size, design.n_samples)
         constants = problem.weight * (design.squared_norms + problem.fit_intercept)
         smoothness = 1 + problem.loss.smoothness * design.n_samples * constants.max()
-        eta = min(_STEP, _STEP * batch_size / smoothness)
+        step, inner_passes = _EASY if smoothness < design.n_samples else _HARD
+        eta = min(step, step * batch_size / smoothness)
         passes = StochasticPass(
             problem.loss.coordinate_step(problem.weight), problem.y, seed=self.seed
         )
@@ -59,11 +62,13 @@ class SVRG(Solver):
                 point.intercept,
                 eta,
                 eta if problem.fit_intercept else 0.0,
-                _INNER_PASSES * design.n_samples // batch_size,
+                inner_passes * design.n_samples // batch_size,
                 batch_size,
             )
-            moved = problem.point(snapshot + shrunk * offset, intercept)
-            n_passes += _INNER_PASSES + 1
+            offset *= shrunk
+            offset += snapshot
+            moved = problem.point(offset, intercept)
+            n_passes += inner_passes + 1
             if moved.value < point.value:
                 point = moved
             else:

@@ -7,7 +7,6 @@ Vector: TypeAlias = NDArray[np.float64]
 Data: TypeAlias = NDArray[np.floating]
 Index: TypeAlias = NDArray[np.integer]
 
-def dense_pack(X: Data, center: Vector, rows: Index, scale: Vector, out: Vector) -> None: ...
 def csr_matvec(
     data: Data, indices: Index, indptr: Index, v: Vector, out: Vector, n_threads: int
 ) -> None: ...
@@ -26,15 +25,17 @@ def csr_weighted_gram(
     partial: Vector,
     n_threads: int,
 ) -> None: ...
-def dense_hessian_product(
-    X: Data,
-    center: Vector,
-    rows: Index,
-    weight: Vector,
-    v: Vector,
-    partial: Vector,
+def csr_gram(
+    data: Data,
+    indices: Index,
+    indptr: Index,
+    column_data: Data,
+    column_indices: Index,
+    column_indptr: Index,
+    out: Vector,
     n_threads: int,
 ) -> None: ...
+def scaled_block(gram: Vector, rows: Index, scale: Vector, out: Vector, n_threads: int) -> None: ...
 def csr_hessian_product(
     data: Data,
     indices: Index,

@@ -1,6 +1,9 @@
 """Linear ODM on a local Dask cluster: rounds, bytes a round, and two workers against one.
 
-python benchmarks/distributed.py [--rows N] [--features D]
+    OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 python benchmarks/dask_cluster.py
+
+Bytes are those of the pickled results and arguments of one round. The model of a round's time in
+docs/user_guide/scale.rst is filled in with what is measured on one block, and compared.
 """
 
 import argparse
@@ -14,33 +17,33 @@ from report import write
 from timing import machine
 
 from optimargin.dask import DaskLinearODMClassifier
-from optimargin.problems import chunk_tasks
+from optimargin.problems import ODMLoss, chunk_tasks
 
 
 def block(seed, n_rows, n_features):
-    """Return features and, in the last column, a label."""
+    """Return float32 features and, in the last column, a label."""
     rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n_rows, n_features + 1))
-    X[:, -1] = np.sign(X[:, :8].sum(axis=1) + 2 * rng.normal(size=n_rows))
+    X = rng.standard_normal(size=(n_rows, n_features + 1), dtype=np.float32)
+    X[:, -1] = np.sign(X[:, :8].sum(axis=1) + 2 * X[:, -1])
     return X
 
 
 def data(n_rows, n_features, n_blocks):
-    """Return X and y as Dask arrays that the workers generate."""
+    """Return X and y as Dask arrays that the workers generated and hold."""
     size = n_rows // n_blocks
     whole = da.map_blocks(
         lambda block_info=None: block(block_info[None]["chunk-location"][0], size, n_features),
         chunks=((size,) * n_blocks, (n_features + 1,)),
-        dtype=float,
-        meta=np.empty((0, 0)),
-    ).persist()
-    wait(whole)
-    X, y = whole[:, :-1].persist(), whole[:, -1].persist()
+        dtype=np.float32,
+        meta=np.empty((0, 0), dtype=np.float32),
+    )
+    X, y = whole[:, :-1].map_blocks(np.ascontiguousarray).persist(), whole[:, -1].persist()
     wait([X, y])
     return X, y
 
 
 def row(n_workers, args):
+    """Time fits with so many worker processes."""
     with (
         LocalCluster(
             n_workers=n_workers,
@@ -62,14 +65,28 @@ def row(n_workers, args):
     down = len(pickle.dumps((plan, np.zeros(args.features), 0.0)))
     return {
         "workers": n_workers,
-        "rows": args.rows,
-        "features": args.features,
         "fit [s]": float(np.median(seconds)),
         "rounds": model.n_rounds_,
+        "seconds a round": float(np.median(seconds)) / model.n_rounds_,
         "gap": model.dual_gap_,
         "bytes up a block and round": up,
         "bytes down a worker and round": down,
     }
+
+
+def block_seconds(args):
+    """Return the seconds that one round's work on one block takes in this process."""
+    whole = block(0, args.rows // args.blocks, args.features)
+    X, y = np.ascontiguousarray(whole[:, :-1]), whole[:, -1]
+    plan = chunk_tasks.ChunkPlan(
+        np.array([-1.0, 1.0]), np.full(2, 1 / len(y)), 1, None, np.zeros(args.features)
+    )
+    loss, seconds = ODMLoss(64.0, 16.0, 0.2), []
+    for _ in range(5):
+        begin = time.perf_counter()
+        chunk_tasks.evaluate((X, y, None), plan, loss, np.zeros(args.features), 0.0, True)
+        seconds.append(time.perf_counter() - begin)
+    return float(np.median(seconds))
 
 
 def main():
@@ -79,15 +96,23 @@ def main():
     parser.add_argument("--blocks", type=int, default=20)
     parser.add_argument("--repeats", type=int, default=3)
     args = parser.parse_args()
+    a_block = block_seconds(args)
     rows = [row(n_workers, args) for n_workers in (1, 2)]
     speed_up = rows[0]["fit [s]"] / rows[1]["fit [s]"]
+    flops = args.rows / args.blocks * args.features**2 / a_block
     write(
-        "distributed",
-        "Linear ODM on a local Dask cluster",
+        "dask_cluster",
+        f"Linear ODM on a local Dask cluster, {args.rows} x {args.features} in float32, "
+        f"{args.blocks} blocks",
         rows,
         machine(),
-        [f"Two worker processes are {speed_up:.2f} times as fast as one."],
-        command="OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 python benchmarks/distributed.py",
+        [
+            f"Two worker processes are {speed_up:.2f} times as fast as one.",
+            f"The work of a round on one block, alone in a process, takes {a_block:.3f} s "
+            f"({flops:.2g} products a second): {a_block * args.blocks:.2f} s for all blocks on "
+            f"one worker, {a_block * args.blocks / 2:.2f} s on two.",
+        ],
+        command="OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 python benchmarks/dask_cluster.py",
     )
 
 

@@ -1,36 +1,13 @@
-"""Products of a data matrix with vectors, in the matrix's own precision and layout.
+"""Products of sparse rows with vectors and with themselves, in threads of our own.
 
-The data stay float32 or float64, dense or CSR, exactly as the caller holds them; every
-vector is float64 and every sum is accumulated in float64. That is what numpy cannot do
-without first copying a float32 matrix to float64.
+The data stay float32 or float64 as the caller holds them; every vector is float64 and every sum
+is accumulated in float64.
 """
 
 from cython cimport floating
 from cython.parallel cimport prange
 
 from optimargin._core._sparse cimport gather_dot, index_t, scatter_add
-
-
-def dense_pack(
-    const floating[:, ::1] X,  # in
-    const double[::1] center,  # in
-    const Py_ssize_t[::1] rows,  # in
-    const double[::1] scale,  # in
-    double[:, ::1] out,  # out
-):
-    """out[:, :d] = scale[:, None] * (X[rows] - center); out[:, d] = scale."""
-    cdef Py_ssize_t n_rows = rows.shape[0], n_cols = X.shape[1], k, j
-    cdef double s
-    cdef const floating* row
-    cdef double* target
-    with nogil:
-        for k in range(n_rows):
-            row = &X[rows[k], 0]
-            target = &out[k, 0]
-            s = scale[k]
-            for j in range(n_cols):
-                target[j] = s * (row[j] - center[j])
-            target[n_cols] = s
 
 
 def csr_matvec(
@@ -115,38 +92,47 @@ def csr_weighted_gram(
             partial[t, n_cols, n_cols] += weight[r]
 
 
-def dense_hessian_product(
-    const floating[:, ::1] X,  # in
-    const double[::1] center,  # in
-    const Py_ssize_t[::1] rows,  # in
-    const double[::1] weight,  # in, one a row of `rows`
-    const double[::1] v,  # in
-    double[:, ::1] partial,  # out, (n_threads, d + 1); zero on entry
+def csr_gram(
+    const floating[::1] data,  # in
+    const index_t[::1] indices,  # in
+    const index_t[::1] indptr,  # in
+    const floating[::1] column_data,  # in: the same matrix by columns
+    const index_t[::1] column_indices,  # in, sorted within a column
+    const index_t[::1] column_indptr,  # in
+    double[:, ::1] out,  # out, (n_rows, n_rows); zero on entry
     int n_threads,
 ):
-    """partial.sum(axis=0) == Z.T @ (weight * (Z[:, :d] @ v)), Z = [X[rows] - center, 1].
+    """out[:] = X @ X.T, lower triangle.
 
-    Each row is read once for both products.
+    A row of the result takes one addition for each pair of entries that meet in it, and stays
+    in the cache all the while.
     """
-    cdef Py_ssize_t n_rows = rows.shape[0], n_cols = X.shape[1], k, j, t
-    cdef double scale, shift = 0.0
-    cdef const floating* row
-    cdef double* local
-    for j in range(n_cols):
-        shift += center[j] * v[j]
-    for t in prange(n_threads, nogil=True, num_threads=n_threads, schedule="static"):
-        local = &partial[t, 0]
-        for k in range(n_rows * t // n_threads, n_rows * (t + 1) // n_threads):
-            row = &X[rows[k], 0]
-            scale = -shift
-            for j in range(n_cols):
-                scale = scale + row[j] * v[j]
-            scale = scale * weight[k]
-            for j in range(n_cols):
-                local[j] = local[j] + scale * row[j]
-            local[n_cols] = local[n_cols] + scale
-        for j in range(n_cols):
-            local[j] = local[j] - local[n_cols] * center[j]
+    cdef Py_ssize_t n_rows = out.shape[0], i, k, l
+    cdef double value
+    cdef double* row
+    # Later rows have more pairs: dealing them out in turn gives every thread an equal share.
+    for i in prange(n_rows, nogil=True, num_threads=n_threads, schedule="static", chunksize=8):
+        row = &out[i, 0]
+        for k in range(indptr[i], indptr[i + 1]):
+            value = data[k]
+            for l in range(column_indptr[indices[k]], column_indptr[indices[k] + 1]):
+                if column_indices[l] > i:
+                    break
+                row[column_indices[l]] = row[column_indices[l]] + value * column_data[l]
+
+
+def scaled_block(
+    const double[:, ::1] gram,  # in, lower triangle
+    const Py_ssize_t[::1] rows,  # in, increasing
+    const double[::1] scale,  # in, one a row of `rows`
+    double[:, ::1] out,  # out, lower triangle
+    int n_threads,
+):
+    """out[:] = scale[:, None] * gram[rows][:, rows] * scale, lower triangle."""
+    cdef Py_ssize_t n = rows.shape[0], a, b
+    for a in prange(n, nogil=True, num_threads=n_threads, schedule="static", chunksize=8):
+        for b in range(a + 1):
+            out[a, b] = scale[a] * scale[b] * gram[rows[a], rows[b]]
 
 
 def csr_hessian_product(

@@ -1,0 +1,100 @@
+"""Classifiers of this library as archives that skops reads.
+
+skops imports all of scikit-learn before it writes a file, which takes longer than many a fit. A
+classifier of this library alone consists of numbers, text, arrays and a `Kernel`; for these, its
+format (protocol 2, which later versions go on reading) is a dozen lines: a tree of nodes in
+``schema.json``, each naming its type and its loader, and one file an array. Models of other parts
+are left to skops, and so is all reading, which is where safety is decided.
+"""
+
+import json
+from io import BytesIO
+from zipfile import ZIP_STORED, ZipFile
+
+import numpy as np
+from scipy.sparse import csr_array, csr_matrix, save_npz
+
+from optimargin._base import BaseMarginClassifier
+from optimargin.kernels import Kernel
+
+_PROTOCOL = 2
+_CONTAINERS: dict[type, str] = {list: "ListNode", tuple: "TupleNode"}
+_KEYS = (str, int, float)
+
+
+class NotPlainError(TypeError):
+    """The object has parts that this writer does not know."""
+
+
+def archive_classifier(classifier):
+    """Return a classifier as the bytes of a skops archive.
+
+    Parameters
+    ----------
+    classifier : object
+
+    Returns
+    -------
+    content : bytes
+
+    Raises
+    ------
+    NotPlainError
+        If it is no classifier of this library, or has parts that are not plain.
+    """
+    if not isinstance(classifier, BaseMarginClassifier):
+        raise NotPlainError(f"{type(classifier).__name__} is no classifier of this library.")
+    buffer = BytesIO()
+    with ZipFile(buffer, "w", ZIP_STORED) as archive:
+        tree = _Tree(archive).node(classifier) | {"protocol": _PROTOCOL}
+        archive.writestr("schema.json", json.dumps(tree, indent=2))
+    return buffer.getvalue()
+
+
+class _Tree:
+    """Turns objects into nodes, and arrays into entries of the archive."""
+
+    def __init__(self, archive):
+        self._archive = archive
+        self._n_nodes = 0
+
+    def node(self, value):
+        """Return the node of `value`, with all below it."""
+        kind = type(value)
+        if value is None or kind in (bool, int, float, str):
+            return self._named(str, "JsonNode", content=json.dumps(value), is_json=True)
+        if kind in _CONTAINERS:
+            return self._named(kind, _CONTAINERS[kind], content=[self.node(v) for v in value])
+        if kind is dict and all(type(key) in _KEYS for key in value):
+            key_types = [self._named(type(key), "TypeNode") for key in value]
+            return self._named(
+                dict,
+                "DictNode",
+                content={key: self.node(v) for key, v in value.items()},
+                key_types=self._named(list, "ListNode", content=key_types),
+            )
+        if (kind is np.ndarray and not value.dtype.hasobject) or isinstance(value, np.generic):
+            return self._stored(kind, "NdArrayNode", "numpy", ".npy", np.save, value)
+        if kind in (csr_matrix, csr_array):
+            return self._stored(kind, "SparseMatrixNode", "scipy", ".npz", save_npz, value)
+        if isinstance(value, BaseMarginClassifier | Kernel):
+            return self._named(kind, "ObjectNode", content=self.node(value.__getstate__()))
+        raise NotPlainError(f"{kind.__name__} is not plain.")
+
+    def _stored(self, kind, loader, type, suffix, write, value):
+        content = BytesIO()
+        write(content, value)
+        node = self._named(kind, loader, type=type)
+        node["file"] = f"{node['__id__']}{suffix}"
+        self._archive.writestr(node["file"], content.getbuffer())
+        return node
+
+    def _named(self, kind, loader, **rest):
+        self._n_nodes += 1
+        return {
+            "__class__": kind.__name__,
+            "__module__": kind.__module__,
+            "__loader__": loader,
+            **rest,
+            "__id__": self._n_nodes,
+        }

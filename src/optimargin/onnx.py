@@ -1,0 +1,209 @@
+"""Fitted classifiers as ONNX graphs, for programs that have no Python (extra ``onnx``).
+
+The converters are registered with skl2onnx, so pipelines with scikit-learn's transformers are
+exported whole. A graph has one input, ``X`` of shape (n_samples, n_features), and two outputs:
+``label``, as `predict` returns it, and ``scores``, as `decision_function` does.
+"""
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.utils.validation import check_is_fitted
+
+import optimargin
+from optimargin.margins import unwrap
+
+try:
+    from onnx import TensorProto
+    from skl2onnx import to_onnx as _to_onnx
+    from skl2onnx import update_registered_converter
+    from skl2onnx.algebra import onnx_ops
+    from skl2onnx.common.data_types import (
+        BooleanTensorType,
+        DoubleTensorType,
+        FloatTensorType,
+        Int64TensorType,
+        StringTensorType,
+    )
+except ImportError as error:
+    raise ImportError(
+        "Exporting to ONNX needs skl2onnx: pip install 'optimargin[onnx]'."
+    ) from error
+
+__all__ = ["KERNELS", "register_converters", "to_onnx"]
+
+KERNELS = ("linear", "rbf", "poly", "sigmoid")
+_INPUTS = {"float32": FloatTensorType, "float64": DoubleTensorType}
+_INTEGERS = (Int64TensorType, np.int64)
+_LABELS = {
+    "U": (StringTensorType, np.str_),
+    "O": (StringTensorType, np.str_),
+    "f": (DoubleTensorType, np.float64),
+    "b": (BooleanTensorType, np.bool_),
+}
+
+
+def to_onnx(estimator, *, dtype=np.float32, target_opset=None):
+    """Return a fitted classifier, or a pipeline that ends in one, as an ONNX model.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A fitted classifier of this library, or a pipeline of scikit-learn's transformers and
+        such a classifier. Kernels that are functions or precomputed have no ONNX form.
+    dtype : {numpy.float32, numpy.float64}, default=numpy.float32
+        Of the input and of all computation. Not every transformer has a float64 form.
+    target_opset : int or dict, default=None
+        As in `skl2onnx.to_onnx`.
+
+    Returns
+    -------
+    model : onnx.ModelProto
+        Write it with ``path.write_bytes(model.SerializeToString())``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import onnxruntime
+    >>> from sklearn.datasets import load_iris
+    >>> from optimargin import ODMClassifier
+    >>> from optimargin.onnx import to_onnx
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = ODMClassifier().fit(X, y)
+    >>> graph = to_onnx(model, dtype=np.float64).SerializeToString()
+    >>> label, scores = onnxruntime.InferenceSession(graph).run(None, {"X": X})
+    >>> bool((label == model.predict(X)).all())
+    True
+    """
+    name = np.dtype(dtype).name
+    if name not in _INPUTS:
+        raise ValueError(f"dtype={dtype!r} is unknown: use numpy.float32 or numpy.float64.")
+    check_is_fitted(estimator)
+    _check_kernel(unwrap(estimator))
+    register_converters()
+    inputs = [("X", _INPUTS[name]([None, estimator.n_features_in_]))]
+    return _to_onnx(estimator, initial_types=inputs, target_opset=target_opset)
+
+
+def register_converters():
+    """Teach skl2onnx this library's classifiers, for those who call `skl2onnx.to_onnx` itself."""
+    for name in optimargin.__all__:
+        if name.endswith(("Classifier", "ClassifierCV")):
+            update_registered_converter(
+                getattr(optimargin, name),
+                f"Optimargin{name}",
+                _set_shapes,
+                _convert,
+                overwrite=True,
+                parser=_declare,
+            )
+
+
+def _check_kernel(est):
+    kernel = getattr(est, "kernel", "linear")
+    if kernel not in KERNELS:
+        shown = "a function" if callable(kernel) else f"{kernel!r}"
+        raise ValueError(
+            f"The kernel is {shown}, which has no ONNX form: use one of {', '.join(KERNELS)}."
+        )
+
+
+def _declare(scope, model, inputs, custom_parsers=None):
+    """Return the two outputs of a classifier (a parser, in the words of skl2onnx)."""
+    operator = scope.declare_local_operator(f"Optimargin{type(model).__name__}", model)
+    operator.inputs.extend(inputs)
+    for name, type_ in zip(("label", "scores"), _output_types(operator), strict=True):
+        operator.outputs.append(scope.declare_local_variable(name, type_))
+    return operator.outputs
+
+
+def _set_shapes(operator):
+    for output, type_ in zip(operator.outputs, _output_types(operator), strict=True):
+        output.type = type_
+
+
+def _output_types(operator):
+    classes = operator.raw_operator.classes_
+    label, _ = _LABELS.get(classes.dtype.kind, _INTEGERS)
+    is_double = isinstance(operator.inputs[0].type, DoubleTensorType)
+    score = DoubleTensorType if is_double else FloatTensorType
+    return label([None]), score([None] if classes.size == 2 else [None, classes.size])
+
+
+def _convert(scope, operator, container):
+    """Add the nodes of a fitted classifier (a converter, in the words of skl2onnx)."""
+    graph = _Graph(container.target_opset, type(operator.outputs[1].type) is DoubleTensorType)
+    est = operator.raw_operator
+    classes = est.classes_
+    _, label_type = _LABELS.get(classes.dtype.kind, _INTEGERS)
+    scores = graph.scores(unwrap(est), operator.inputs[0])
+    label, score = ([output] for output in operator.outputs)
+    if classes.size == 2:
+        scores = graph.op("Reshape", scores, np.array([-1]), output_names=score)
+        positive = graph.op("Greater", scores, graph.number(0))
+        winner = graph.op("Cast", positive, to=TensorProto.INT64)
+    else:
+        scores = graph.op("Identity", scores, output_names=score)
+        winner = graph.op("ArgMax", scores, axis=1, keepdims=0)
+    names = classes.astype(label_type)
+    graph.op("Gather", names, winner, output_names=label).add_to(scope, container)
+
+
+class _Graph:
+    """Writes formulas as ONNX nodes of one opset and one precision."""
+
+    def __init__(self, opset, is_double):
+        self._opset = opset
+        self._dtype = np.float64 if is_double else np.float32
+        self._onnx_type = TensorProto.DOUBLE if is_double else TensorProto.FLOAT
+
+    def op(self, name, *inputs, **attributes):
+        """Return a node."""
+        return getattr(onnx_ops, f"Onnx{name}")(*inputs, op_version=self._opset, **attributes)
+
+    def number(self, value):
+        """Return a constant."""
+        return np.array([value], dtype=self._dtype)
+
+    def array(self, value):
+        """Return a constant array; ONNX has no sparse ones."""
+        return np.ascontiguousarray(_dense(value), dtype=self._dtype)
+
+    def scores(self, est, X):
+        """Return the decision values, of shape (n_samples, 1 or n_classes)."""
+        _check_kernel(est)
+        X = self.op("Cast", X, to=self._onnx_type)
+        if getattr(est, "kernel", "linear") == "linear":
+            values = self.op("MatMul", X, self.array(est.coef_.T))
+        else:
+            values = self.op("MatMul", self._kernel(est, X), self.array(est.dual_coef_.T))
+        return self.op("Add", values, self.array(est.intercept_))
+
+    def _kernel(self, est, X):
+        """Return the kernel values between X and the support vectors.
+
+        Factors are part of the constants: onnxruntime fuses a multiplication by a number with a
+        product of matrices, and rounds the number to float32.
+        """
+        vectors = _dense(est.support_vectors_).astype(np.float64)
+        if est.kernel == "rbf":
+            return self._rbf(est.gamma_, X, vectors)
+        product = self.op("MatMul", X, self.array(est.gamma_ * vectors.T))
+        shifted = self.op("Add", product, self.number(est.coef0))
+        if est.kernel == "poly":
+            return self.op("Pow", shifted, self.number(est.degree))
+        return self.op("Tanh", shifted)
+
+    def _rbf(self, gamma, X, vectors):
+        # Around the mean of the vectors, where squared distances lose the fewest digits.
+        center = vectors.mean(axis=0, keepdims=True)
+        vectors = vectors - center
+        X = self.op("Sub", X, self.array(center))
+        products = self.op("MatMul", X, self.array(2 * gamma * vectors.T))
+        squares = self.op("MatMul", self.op("Mul", X, X), self.array(np.full_like(center.T, gamma)))
+        norms = self.array(gamma * np.square(vectors).sum(axis=1)[None, :])
+        exponent = self.op("Sub", self.op("Sub", products, squares), norms)
+        return self.op("Exp", self.op("Min", exponent, self.number(0)))
+
+
+def _dense(array):
+    return array.toarray() if issparse(array) else array

@@ -1,0 +1,34 @@
+"""What `import optimargin` offers."""
+
+import subprocess
+import sys
+
+import pytest
+
+import optimargin
+
+
+def test_every_public_name_is_there():
+    assert set(optimargin._MODULES) == set(optimargin.__all__)
+    for name in optimargin.__all__:
+        assert getattr(optimargin, name).__name__ == name
+        assert name in dir(optimargin)
+
+
+def test_unknown_names_are_refused():
+    with pytest.raises(AttributeError, match="no attribute 'ODMClasifier'"):
+        optimargin.ODMClasifier  # noqa: B018
+
+
+def test_import_is_quick():
+    code = "import optimargin, sys; print('sklearn' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
+
+
+def test_versions_name_what_a_report_needs(capsys):
+    optimargin.show_versions()
+    shown = capsys.readouterr().out
+    for word in ("python", "platform", "processors", "scikit-learn", "threads"):
+        assert f"\n{word} " in f"\n{shown}"
+    assert f"optimargin     {optimargin.__version__}" in shown
