@@ -64,7 +64,10 @@ def main():
         "Solvers by the shape of the data",
         rows,
         machine(),
-        [f'"not reached": not tried, or not at tol after {MAX_ITER} iterations or {MAX_SECONDS:g} seconds.'],
+        [
+            '"not reached": not tried, or not at tol after '
+            f"{MAX_ITER} iterations or {MAX_SECONDS:g} seconds."
+        ],
         command="python benchmarks/crossovers.py",
     )
 

@@ -4,7 +4,18 @@ import subprocess
 import sys
 from pathlib import Path
 
-BENCHMARKS = ("dense", "linear", "kernel", "algorithm_1", "sgd", "svrg", "scaling", "ldm")
+BENCHMARKS = (
+    "dense",
+    "linear",
+    "suboptimality",
+    "crossovers",
+    "kernel",
+    "algorithm_1",
+    "sgd",
+    "svrg",
+    "scaling",
+    "ldm",
+)
 
 
 def main():

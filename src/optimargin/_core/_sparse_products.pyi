@@ -35,9 +35,7 @@ def csr_gram(
     out: Vector,
     n_threads: int,
 ) -> None: ...
-def scaled_block(
-    gram: Vector, rows: Index, scale: Vector, out: Vector, n_threads: int
-) -> None: ...
+def scaled_block(gram: Vector, rows: Index, scale: Vector, out: Vector, n_threads: int) -> None: ...
 def csr_hessian_product(
     data: Data,
     indices: Index,
