@@ -7,6 +7,8 @@ from pathlib import Path
 BENCHMARKS = (
     "dense",
     "linear",
+    "suboptimality",
+    "crossovers",
     "kernel",
     "algorithm_1",
     "sgd",
