@@ -7,6 +7,7 @@ Every design offers the same methods to a problem:
     metric(v)       M v with |w|^2 = v' M v (here the identity, for kernels the Gram matrix)
 """
 
+from abc import ABC, abstractmethod
 from functools import cached_property
 
 import numpy as np
@@ -45,8 +46,12 @@ def double_blocks(X):
         yield part, rows
 
 
-class Coordinates:
+class Coordinates(ABC):
     """What designs with coefficients in orthonormal coordinates share."""
+
+    @abstractmethod
+    def decision(self, v):
+        """Return the values phi_i' w of all samples."""
 
     def metric(self, v, decision=None):
         """Return `v`: the coordinates are orthonormal."""
