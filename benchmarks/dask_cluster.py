@@ -1,6 +1,6 @@
 """Linear ODM on a local Dask cluster: rounds, bytes a round, and two workers against one.
 
-    OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 python benchmarks/dask_cluster.py
+    python benchmarks/dask_cluster.py [--rows N] [--features D]
 
 Bytes are those of the pickled results and arguments of one round. The model of a round's time in
 docs/user_guide/scale.rst is filled in with what is measured on one block, and compared.
