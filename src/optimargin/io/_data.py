@@ -43,7 +43,7 @@ def read_data(path, *, format=None, layout=None):
     >>> from optimargin.io import read_data
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder, "flowers.csv")
-    ...     _ = path.write_text("length,width,kind\\n5.1,3.5,setosa\\n6.2,2.9,versicolor\\n")
+    ...     _ = path.write_text("length,width,kind\n5.1,3.5,setosa\n6.2,2.9,versicolor\n")
     ...     data = read_data(path)
     >>> data.X
     array([[5.1, 3.5],
