@@ -65,8 +65,8 @@ def main():
         rows,
         machine(),
         [
-            f'"not reached": not tried, or not at tol after {MAX_ITER} iterations or '
-            f"{MAX_SECONDS:g} seconds."
+            '"not reached": not tried, or not at tol after '
+            f"{MAX_ITER} iterations or {MAX_SECONDS:g} seconds."
         ],
         command="python benchmarks/crossovers.py",
     )

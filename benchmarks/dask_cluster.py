@@ -1,6 +1,6 @@
 """Linear ODM on a local Dask cluster: rounds, bytes a round, and two workers against one.
 
-    OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 python benchmarks/dask_cluster.py
+    python benchmarks/dask_cluster.py [--rows N] [--features D]
 
 Bytes are those of the pickled results and arguments of one round. The model of a round's time in
 docs/user_guide/scale.rst is filled in with what is measured on one block, and compared.
@@ -57,7 +57,7 @@ def row(n_workers, args):
         seconds = []
         for _ in range(args.repeats):
             begin = time.perf_counter()
-            model = DaskLinearODMClassifier().fit(X, y)
+            model = DaskLinearODMClassifier(random_state=0).fit(X, y)
             seconds.append(time.perf_counter() - begin)
     size = args.features + 1
     up = len(pickle.dumps((0.0, np.zeros(size), np.zeros((size, size)))))

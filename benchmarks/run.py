@@ -7,6 +7,8 @@ from pathlib import Path
 BENCHMARKS = (
     "dense",
     "linear",
+    "suboptimality",
+    "crossovers",
     "kernel",
     "algorithm_1",
     "sgd",
@@ -14,6 +16,11 @@ BENCHMARKS = (
     "scaling",
     "ldm",
     "command",
+    "dask_cluster",
+    "out_of_core",
+    "large_kernel ijcnn1",
+    "large_kernel adult-a",
+    "large_kernel generated",
 )
 
 
@@ -21,7 +28,8 @@ def main():
     folder = Path(__file__).parent
     for name in BENCHMARKS:
         print(f"== {name}", flush=True)
-        subprocess.run([sys.executable, folder / f"{name}.py"], check=True)
+        script, *arguments = name.split()
+        subprocess.run([sys.executable, folder / f"{script}.py", *arguments], check=True)
 
 
 if __name__ == "__main__":

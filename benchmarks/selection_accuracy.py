@@ -77,33 +77,34 @@ def report(path):
                 table.setdefault(row["method"], {})[key] = row
         if not table:
             continue
-        common = sorted(set.intersection(*(set(results) for results in table.values())))
-        names = sorted({name for name, _ in common})
-        print(f"\n{kernel}: {len(common)} splits of {len(names)} sets\n")
-        print("| method | accuracy | minus paper's protocol | CPU seconds, median | mean |")
-        print("|---|---|---|---|---|")
+        print(f"\n{kernel}\n")
+        print("| method | splits | sets | accuracy | minus protocol | CPU seconds, median | mean |")
+        print("|---|---|---|---|---|---|---|")
         protocol = table.get("paper's protocol", {})
         for method, results in table.items():
-            scores = np.array([results[key]["accuracy"] for key in common])
+            keys = sorted(results.keys() & protocol.keys()) if protocol else sorted(results)
+            names = sorted({name for name, _ in keys})
+            scores = np.array([results[key]["accuracy"] for key in keys])
             text = ""
-            if protocol:
-                gain = scores - [protocol[key]["accuracy"] for key in common]
-                by_set = np.array([gain[[n == s for n, _ in common]].mean() for s in names])
+            if protocol and results is not protocol:
+                gain = scores - [protocol[key]["accuracy"] for key in keys]
+                by_set = np.array([gain[[n == s for n, _ in keys]].mean() for s in names])
                 error = by_set.std(ddof=1) / np.sqrt(len(names))
                 text = f"{by_set.mean():+.4f} ± {error:.4f}"
-            cpu = [results[key]["cpu"] for key in common]
+            cpu = [results[key]["cpu"] for key in keys]
             print(
-                f"| {method} | {scores.mean():.4f} | {text} | {np.median(cpu):.3f} "
-                f"| {np.mean(cpu):.3f} |"
+                f"| {method} | {len(keys)} | {len(names)} | {scores.mean():.4f} | {text} "
+                f"| {np.median(cpu):.3f} | {np.mean(cpu):.3f} |"
             )
         if protocol:
-            worse = significantly_below(table["default search"], protocol, common, names)
+            worse = significantly_below(table["default search"], protocol)
             print(f"\nSets where the default is significantly below (95 %): {worse or 'none'}")
 
 
-def significantly_below(default, protocol, common, names):
+def significantly_below(default, protocol):
     worse = []
-    for name in names:
+    common = sorted(default.keys() & protocol.keys())
+    for name in sorted({name for name, _ in common}):
         keys = [key for key in common if key[0] == name]
         a = [default[key]["accuracy"] for key in keys]
         b = [protocol[key]["accuracy"] for key in keys]

@@ -29,6 +29,7 @@ from optimargin.solvers import ChunkedNewton, Newton
 
 _FACTORISE_UP_TO = 2000  # features, past which a Hessian is worth more rounds than it saves
 _SAMPLE_ELEMENTS = 1 << 23  # 64 MB
+_START_ELEMENTS = 1 << 22  # of a linear start, which is solved while chunks wait
 _SAMPLE_SHARE = 8
 _SAMPLE_FROM = 20_000  # rows
 _START_TOL = 1e-3
@@ -253,7 +254,8 @@ def fit_linear(estimator, chunks):
     center = data.mean if estimator.fit_intercept and not data.sparse else None
     sample = design = None
     if data.n_rows >= _SAMPLE_FROM and factorise:
-        n_wanted = min(data.n_rows // _SAMPLE_SHARE, _SAMPLE_ELEMENTS // data.n_features)
+        enough = max(_START_ELEMENTS // data.n_features, 8 * data.n_features)
+        n_wanted = min(data.n_rows // _SAMPLE_SHARE, enough)
         sample = fit.sample(n_wanted)
         design = None if sample is None else FeatureDesign(sample[0], center)
     norm = data.largest_norm + (0.0 if center is None else float(np.linalg.norm(center)))

@@ -72,8 +72,9 @@ class ODMClassifier(ODMMixin, KernelClassifier):
         Number of landmarks of an approximation. "auto" doubles them, from 128 to at most 4096,
         until the closed-form leave-one-out error falls by less than 5 % of itself.
     cache_size : float, default=2000
-        Memory for kernel values in MB, for "newton_cg", "dcd" and approximations. What does not
-        fit is computed anew when needed.
+        Memory for kernel values in MB, for "newton_cg", "dcd" and approximations. Where the whole
+        Gram matrix does not fit, "newton_cg" keeps the values between samples outside the band:
+        a large `D` and a small `C2` leave few of them. What does not fit is computed anew.
     tol : float, default=1e-6
         The fit ends once the certified duality gap, relative to the objective, is at most
         `tol`.

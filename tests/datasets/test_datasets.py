@@ -20,6 +20,7 @@ from optimargin.datasets import (
     list_paper_datasets,
     load_paper_dataset,
 )
+from optimargin.datasets._load import _numbers
 from optimargin.datasets._readers import read_table
 from optimargin.datasets._recipes import RECIPES
 from optimargin.datasets._registry import registry
@@ -83,6 +84,20 @@ def test_regular_set_of_the_mirror_has_the_registered_form(name, mirror):
     assert X.shape == find_set(name).expected_shape
     assert np.isfinite(X).all()
     assert np.unique(y).size == 2
+
+
+def test_categories_are_numbered_as_registered_else_in_natural_order():
+    categories = find_set("credit-g").categories
+    frame = pd.DataFrame(
+        {
+            "employment": ["<1", ">=7", "unemployed", "1<=X<4"],
+            "age": ["10-14", "5-9", "5-9", "20-24"],
+            "class": ["good", "bad", "good", "bad"],
+        }
+    )
+    X, _, names = _numbers(frame, categories)
+    assert names == ["employment", "age"]
+    assert_array_equal(X, [[1, 1], [4, 0], [0, 0], [2, 2]])
 
 
 @needs_mirror

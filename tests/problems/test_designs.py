@@ -114,6 +114,31 @@ def test_weighted_gram_over_several_blocks_of_rows_equals_numpy():
     np.testing.assert_allclose(np.tril(gram), np.tril(Z.T @ (weight[:, None] * Z)), rtol=1e-11)
 
 
+@both_precisions
+@pytest.mark.parametrize("centered", [False, True])
+def test_dense_products_in_several_threads_equal_numpy(dtype, centered):
+    X = rows((50_003, 23), dtype)  # not a multiple of the rows taken at a time
+    center = X.mean(axis=0, dtype=np.float64) if centered else None
+    design, Z = FeatureDesign(X, center), X - (center if centered else 0.0)
+    v, r = vector(23, 1), vector(50_003, 2)
+    r[5000:30_000] = 0.0
+    np.testing.assert_allclose(design.decision(v), Z @ v, rtol=0, atol=1e-11)
+    np.testing.assert_allclose(design.represent(r), Z.T @ r, rtol=0, atol=1e-9)
+
+
+@both_precisions
+@pytest.mark.parametrize("shape", [(40, 90), (1100, 1500)], ids=["small", "threaded"])
+def test_scaled_gram_of_sparse_rows_equals_numpy(shape, dtype):
+    dense = rows(shape, dtype) * (np.random.default_rng(4).random(shape) < 0.05)
+    dense[3] = 0.0
+    design = FeatureDesign(sp.csr_array(dense))
+    chosen = np.arange(1, shape[0], 2)
+    scale = np.abs(vector(chosen.size, 5))
+    P = scale[:, None] * dense[chosen].astype(np.float64)
+    gram = np.tril(design.scaled_gram(chosen, scale))
+    np.testing.assert_allclose(gram, np.tril(P @ P.T), rtol=0, atol=1e-11)
+
+
 @every_feature_design
 def test_weighted_gram_of_no_active_sample_is_zero(name):
     design, _ = make_design(name, rows((9, 3)))

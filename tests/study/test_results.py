@@ -126,8 +126,8 @@ def test_tables_are_written_with_their_verdicts(tmp_path):
 
 def test_claims_about_margins_are_counted():
     def claim(dataset, right, minimum):
-        found = {"right": right, "minimum": minimum, "svm_minimum": 0.0}
-        return {"dataset": dataset, "method": "odm", "geometric": found, "functional": found}
+        kind = {"right": right, "minimum": minimum, "svm_minimum": 0.0}
+        return {"dataset": dataset, "method": "odm", "geometric": kind, "functional": kind}
 
     first, second = margin_verdicts([claim("wdbc", 0.9, -1.0), claim("sonar", 0.2, -1.0)])
     assert "geometric margins: most lie to the right of the SVM's on 1 of 2 sets" in first
@@ -165,12 +165,29 @@ def test_quick_study_runs_reports_and_moves_to_another_store(tmp_path, monkeypat
     store = tmp_path / "s.sqlite"
     options = ["--store", str(store)]
     methods = "svm,mamc,odm_default,lda,svm_wide"
-    selection = ["--table", "2", "--datasets", "wdbc", "--methods", methods, "--repeats", "1"]
-    small = ["run", "--quick", *selection, *options]
+    small = ["run", "--quick", "--table", "2", "--datasets", "wdbc", "--methods", methods]
+    small += ["--repeats", "1", *options]
     outcome = runner.invoke(app, small)
     assert outcome.exit_code == 0, outcome.output
     assert "wdbc" in outcome.output
-    assert "5 of 5 units" in runner.invoke(app, ["status", *selection, *options]).output
+    assert (
+        "5 of 5 units"
+        in runner.invoke(
+            app,
+            [
+                "status",
+                "--table",
+                "2",
+                "--datasets",
+                "wdbc",
+                "--methods",
+                methods,
+                "--repeats",
+                "1",
+                *options,
+            ],
+        ).output
+    )
     out = tmp_path / "report"
     outcome = runner.invoke(app, ["report", "--out", str(out), *options])
     assert outcome.exit_code == 0, outcome.output

@@ -155,16 +155,12 @@ cdef class Descent:
         self.intercept += self.intercept_scale * total
         return total
 
-    def epoch(self, bint same_order=False):
-        """Visit every active variable once; return the largest violation of optimality met.
-
-        In a new random order, or in that of the last epoch.
-        """
+    def epoch(self):
+        """Visit every active variable once; return the largest violation of optimality met."""
         cdef Py_ssize_t k = 0, last = self.order.shape[0] - 1, i
         cdef double q, old, new, margin, violation, largest = 0.0
         with nogil:
-            if not same_order:
-                shuffle(&self.random_state, &self.order[0], self.n_active)
+            shuffle(&self.random_state, &self.order[0], self.n_active)
             while k < self.n_active:
                 i = self.order[k]
                 self.rows.expect(self.order[min(k + 1, last)], self.order[min(k + 2, last)])

@@ -47,7 +47,7 @@ class _LDMLearner(Learner):
         self.signs = signs
         self.weight = weight
         self.fit_intercept = fit_intercept
-        self.solutions: list = [None] * len(signs)
+        self.solutions = [None] * len(signs)
 
     @abstractmethod
     def _solve(self, k, problem):
@@ -72,14 +72,6 @@ class _LDMLearner(Learner):
     @property
     def coef(self):
         return np.array([s.coef for s in self.solutions])
-
-    @property
-    def intercept(self):
-        return np.array([s.intercept for s in self.solutions])
-
-    @property
-    def objective(self):
-        return np.array([s.objective for s in self.solutions])
 
     @property
     def dual_gap(self):

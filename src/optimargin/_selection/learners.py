@@ -27,7 +27,7 @@ from sklearn.utils.extmath import safe_sparse_dot
 from optimargin._core._leave_out import LeaveOutNewton
 from optimargin.leave_one_out import make_system
 from optimargin.problems import FeatureDesign, LinearGramDesign, MarginProblem, ODMLoss
-from optimargin.solvers import SOLVERS, Solution
+from optimargin.solvers import SOLVERS
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,15 @@ class Folds:
 
 
 class Learner(ABC):
-    """One training set whose problems are solved for one parameter setting after another."""
+    """One training set whose problems are solved for one parameter setting after another.
+
+    Attributes
+    ----------
+    solutions : list
+        What the last `fit` found for each problem, with its `intercept` and `objective`.
+    """
+
+    solutions: list
 
     @abstractmethod
     def fit(self, *parameters):
@@ -92,6 +100,14 @@ class Learner(ABC):
         """
         return np.array([self.fit(*point).predict_test() for point in points])
 
+    @property
+    def intercept(self):
+        return np.array([solution.intercept for solution in self.solutions])
+
+    @property
+    def objective(self):
+        return np.array([solution.objective for solution in self.solutions])
+
 
 class KernelLearner(Learner):
     """One-vs-rest problems over one Gram matrix.
@@ -112,6 +128,7 @@ class KernelLearner(Learner):
         self.K_test = K_test
         self.weight = weight
         self.problems = [LeaveOutNewton(K, y, weight, fit_intercept) for y in signs]
+        self.solutions = self.problems  # each is both
         self.slope_of_kernel = None
 
     def fit(self, C1, C2, D):
@@ -132,14 +149,6 @@ class KernelLearner(Learner):
     @property
     def coef(self):
         return np.array([problem.theta for problem in self.problems])
-
-    @property
-    def intercept(self):
-        return np.array([problem.intercept for problem in self.problems])
-
-    @property
-    def objective(self):
-        return np.array([problem.objective for problem in self.problems])
 
     def change_kernel(self, K, K_test=None, slope=None, slope_test=None):
         """Go on with another kernel, and its derivative by the logarithm of its width."""
@@ -261,7 +270,7 @@ class LinearLearner(Learner):
         self.weight = weight
         self.fit_intercept = fit_intercept
         self._solver = SOLVERS["newton"](tol=1e-12, max_iter=1000)
-        self.solutions: list[Solution] = []
+        self.solutions = []
 
     def fit(self, C1, C2, D):
         self._problems = [
@@ -284,10 +293,6 @@ class LinearLearner(Learner):
     @property
     def intercept(self):
         return np.array([s.intercept + self.design.features(s.coef)[1] for s in self.solutions])
-
-    @property
-    def objective(self):
-        return np.array([solution.objective for solution in self.solutions])
 
     def _systems(self):
         return [

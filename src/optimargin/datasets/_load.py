@@ -63,8 +63,8 @@ def load_paper_dataset(name, *, return_X_y=False):
         With ``data`` (ndarray or CSR matrix of shape (n_samples, n_features), float64),
         ``target`` (ndarray of str of shape (n_samples,), two classes), ``feature_names`` (list,
         None for sparse data), ``name``, ``source`` and ``info``, the registry's entry. Features
-        are not scaled; categories are numbered 0, 1, ... in natural order, one column each, as
-        the paper's numbers of features imply.
+        are not scaled; categories are numbered 0, 1, ... in the order that the registry has,
+        else in natural order, one column each, as the paper's numbers of features imply.
 
     Examples
     --------
@@ -101,7 +101,7 @@ def _from_mirror(info, path):
         frame = _readers.read_table(path)
     except (OSError, ValueError, lzma.LZMAError) as error:
         raise CorruptDatasetError(f"{path} cannot be read: {error}") from error
-    X, y, names = _numbers(frame)
+    X, y, names = _numbers(frame, info.categories)
     if info.name == "colon-cancer":
         X = _standardised(_standardised(X, axis=1), axis=0)
     return X, y, names
@@ -116,7 +116,8 @@ def _from_originals(info, paths):
             return *_readers.read_miniboone(paths, info.name), None
         read = {"arff": _readers.read_arff, "delimited": _readers.read_delimited}[info.reader]
         frame = read(paths, info.name)
-        return _numbers(RECIPES.get(info.name, lambda frame: frame)(frame))
+        frame = RECIPES.get(info.name, lambda frame: frame)(frame)
+        return _numbers(frame, info.categories)
     except (OSError, ValueError, KeyError, IndexError, StopIteration) as error:
         raise CorruptDatasetError(
             f"{', '.join(map(str, paths))}: not the files that the recipe of {info.name!r} "
@@ -144,21 +145,22 @@ def _check_form(info, X, y, source):
         raise CorruptDatasetError(f"Data set {info.name!r} from {source} has missing values.")
 
 
-def _numbers(frame):
+def _numbers(frame, categories):
     """Return features as numbers, labels, and the names of the features."""
     X, y = frame.iloc[:, :-1], frame.iloc[:, -1]
     columns = [
         column.to_numpy(np.float64)
         if pd.api.types.is_numeric_dtype(column)
-        else _codes(column.astype(str))
-        for _, column in X.items()
+        else _codes(column.astype(str), categories.get(str(name)))
+        for name, column in X.items()
     ]
     return np.column_stack(columns), y.to_numpy(), [str(name) for name in X.columns]
 
 
-def _codes(column):
-    """Return the values of a category numbered in natural order: 5-9 comes before 10-14."""
-    values = sorted(column.unique(), key=_natural)
+def _codes(column, values=None):
+    """Return the values of a category numbered, by default in natural order: 5-9 before 10-14."""
+    if values is None:
+        values = sorted(column.unique(), key=_natural)
     return column.map({value: k for k, value in enumerate(values)}).to_numpy(np.float64)
 
 

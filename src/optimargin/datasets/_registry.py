@@ -1,7 +1,7 @@
 """The data sets of the paper's Table 1: what they are, and where they come from."""
 
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
@@ -36,6 +36,8 @@ class PaperSet:
     differs : str or None
         How the form used here differs from the paper's.
     aliases : tuple of str
+    categories : dict of str to list of str
+        The order of the values of columns for which it is not the natural one.
     """
 
     name: str
@@ -53,6 +55,7 @@ class PaperSet:
     form: str | None = None
     differs: str | None = None
     aliases: tuple[str, ...] = ()
+    categories: dict[str, list[str]] = field(default_factory=dict)
 
     @property
     def expected_shape(self):

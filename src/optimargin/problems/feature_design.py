@@ -7,7 +7,7 @@ Every design offers the same methods to a problem:
     metric(v)       M v with |w|^2 = v' M v (here the identity, for kernels the Gram matrix)
 """
 
-from collections.abc import Callable
+from abc import ABC, abstractmethod
 from functools import cached_property
 
 import numpy as np
@@ -46,10 +46,12 @@ def double_blocks(X):
         yield part, rows
 
 
-class Coordinates:
+class Coordinates(ABC):
     """What designs with coefficients in orthonormal coordinates share."""
 
-    decision: Callable[[np.ndarray], np.ndarray]
+    @abstractmethod
+    def decision(self, v):
+        """Return the values phi_i' w of all samples."""
 
     def metric(self, v, decision=None):
         """Return `v`: the coordinates are orthonormal."""

@@ -12,7 +12,10 @@ Feature space   (I + Phi' (C - C 1 1' C / 1'C1) Phi) dw = -grad: one product rea
 Sample space    M = I + C^1/2 K C^1/2 for the two right-hand sides of `newton` at once, so
     that the intercept costs no further pass over K. Preconditioned with a Nystrom
     approximation K ~ B B' from a few landmark columns, by Woodbury's identity
-    (I + A A')^-1 = I - A (I + A'A)^-1 A',  A = C^1/2 B.
+    (I + A A')^-1 = I - A (I + A'A)^-1 A',  A = C^1/2 B. More landmarks where CG is slow. The
+    start is the solution with B instead of K where that is close, else that of a part of the
+    samples, found in the same way; where not all of K is in memory, only products with the
+    active samples ask for kernel values many times.
 
 References: S. G. Nash and A. Sofer, Assessing a search direction within a truncated Newton
 method, Oper. Res. Lett. 9 (1990). C.-Y. Hsia et al., Preconditioned conjugate gradient methods
