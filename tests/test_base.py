@@ -48,14 +48,14 @@ def test_one_vs_rest_equals_separate_binary_fits(model, iris):
 
 @every_estimator
 def test_many_classes_give_one_diagnostic_a_class(estimator, iris):
-    model = estimator().fit(*iris)
+    model = estimator(C1=256.0).fit(*iris)
     for name in ("n_iter_", "objective_", "dual_gap_"):
         assert getattr(model, name).shape == (3,)
     assert model.intercept_.shape == (3,)
     np.testing.assert_array_equal(
         model.predict(iris[0]), model.classes_[model.decision_function(iris[0]).argmax(axis=1)]
     )
-    assert model.score(*iris) > 0.85
+    assert model.score(*iris) > 0.9
 
 
 @every_estimator

@@ -23,6 +23,8 @@ in truncated Newton frameworks for large-scale linear classification, ACML 2018.
 et al., Randomized Nystrom preconditioning, SIAM J. Matrix Anal. Appl. 44 (2023).
 """
 
+from abc import ABC, abstractmethod
+
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, cholesky, solve_triangular
 
@@ -71,13 +73,13 @@ class NewtonCG(Solver):
             point = moved
             if point.relative_gap <= self.tol or (least_progress and stuck):
                 break
-        return Solution.from_point(point, n_iter)
+        return Solution.from_point(space.finish(point), n_iter)
 
     def _make_space(self, problem):
         return _SPACES[problem.design.space](problem, self)
 
 
-class Space:
+class Space(ABC):
     """Where Newton systems are solved, and how precisely.
 
     Attributes
@@ -102,9 +104,13 @@ class Space:
         """Return the next iterate and the length of the step to it."""
         return self.problem.step(point, *self.direction(point))
 
+    def finish(self, point):
+        """Return the last iterate as it is to be kept."""
+        return point
+
+    @abstractmethod
     def direction(self, point):
         """Return the Newton step in the coefficients and in the intercept."""
-        raise NotImplementedError
 
     def learn(self, point, moved, length):
         """Solve the next system more precisely where a direction was too rough to follow far."""
@@ -213,6 +219,16 @@ class _SampleSpace(Space):
     def step(self, point):
         # Content with a whole step: it leaves no coefficients off the active set.
         return self.problem.step(point, *self.direction(point), rtol=_LINE_RTOL)
+
+    def finish(self, point):
+        # A step that was cut short leaves coefficients of samples that are no longer active.
+        if not (point.relative_gap <= self.solver.tol and point.coef[point.curvature == 0].any()):
+            return point
+        kept = np.where(point.curvature == 0, 0.0, point.coef)
+        trimmed = self.problem.point(kept, point.intercept)
+        if trimmed.relative_gap > self.solver.tol:
+            trimmed = self.step(point)[0]
+        return trimmed if trimmed.relative_gap <= self.solver.tol else point
 
     def direction(self, point):
         problem = self.problem
