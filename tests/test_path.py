@@ -9,6 +9,7 @@ from sklearn.datasets import make_classification
 
 from optimargin import LinearODMClassifier, ODMClassifier, odm_path
 from optimargin._core._leave_out import LeaveOutNewton
+from optimargin._selection import learners
 from optimargin._selection.grid import PAPER_WIDTHS, Grid
 from optimargin._selection.machines import ODM
 
@@ -141,6 +142,49 @@ def test_following_the_active_set_changes_no_solution(seed, n_samples, fit_inter
     path.leave_one_out(ours)
     cold.leave_one_out(theirs)
     np.testing.assert_allclose(ours, theirs, atol=1e-6)
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    shape=st.tuples(st.integers(4, 60), st.integers(1, 8)),
+    n_problems=st.integers(1, 3),
+    fit_intercept=st.booleans(),
+    scale=st.sampled_from([1e-3, 1.0, 30.0]),
+)
+@settings(max_examples=60, deadline=None)
+def test_compiled_path_over_features_is_that_of_the_solver(
+    seed, shape, n_problems, fit_intercept, scale
+):
+    rng = np.random.default_rng(seed)
+    X, X_test = scale * rng.normal(size=(2, *shape))
+    signs = np.where(rng.normal(size=(n_problems, shape[0])) > 0, 1.0, -1.0)
+    signs[:, :2] = -1.0, 1.0
+    weight = rng.uniform(0.5, 2, shape[0])
+    weight /= weight.sum()
+    center = X.mean(axis=0) if fit_intercept else None
+    # D = 0: with a band, every intercept that keeps all samples in it is a solution.
+    points = np.column_stack([2.0 ** rng.integers(0, 11, size=(8, 2)), np.zeros(8)])
+    points[3, 1] = 0.0
+    if not fit_intercept:
+        points[:, 2] = rng.uniform(0, 0.8, size=8)
+    learner = learners.LinearLearner(X, signs, weight, fit_intercept, center, X_test)
+    compiled = learner.predict_path(points)
+    one_by_one = learners.Learner.predict_path(learner, points)
+    np.testing.assert_allclose(compiled, one_by_one, rtol=1e-9, atol=1e-9)
+
+
+def test_path_over_features_falls_back_where_the_compiled_one_does_not_end(monkeypatch):
+    class Endless(learners.FeatureNewton):
+        def solve_path(self, points, coef):
+            return super().solve_path(points, coef) & False
+
+    X, y = make_data()
+    signs, weight = np.where(y == 1, 1.0, -1.0)[None], np.full(60, 1 / 60)
+    points = np.array([[1.0, 1.0, 0.0], [64.0, 16.0, 0.2]])
+    learner = learners.LinearLearner(X, signs, weight, True, X.mean(axis=0), X)
+    expected = learner.predict_path(points)
+    monkeypatch.setattr(learners, "FeatureNewton", Endless)
+    np.testing.assert_allclose(learner.predict_path(points), expected, rtol=1e-9)
 
 
 def test_widths_are_multiples_of_the_mean_distance():

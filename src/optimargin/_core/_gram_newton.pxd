@@ -10,7 +10,7 @@ cdef class GramNewton(ActiveSystem):
     cdef double D, border
     cdef const double[::1] _y
     cdef double[::1] _theta, _decision, _ones, _target, _work, _scale, _solved
-    cdef double[::1] _new_theta, _new_decision
+    cdef double[::1] _new_theta, _new_decision, _margin, _slope
 
     cdef int _solve(self, double C1, double C2, double D, int max_iter) noexcept nogil
     cdef int _iterate(self, int max_iter) noexcept nogil
@@ -24,10 +24,4 @@ cdef class GramNewton(ActiveSystem):
     cdef void _multiply(self, double* vector, double* out) noexcept nogil
     cdef double _value(
         self, const double* theta, const double* decision, double intercept
-    ) noexcept nogil
-    cdef double _line_search(
-        self, double slope, double quadratic, double intercept_step
-    ) noexcept nogil
-    cdef double _derivative(
-        self, double t, double slope, double quadratic, double intercept_step, double* second
     ) noexcept nogil

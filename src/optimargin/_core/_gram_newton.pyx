@@ -15,14 +15,12 @@ inverse bordered by r: P = A^-1 - g g' / (r'g),   g = A^-1 r.
 
 import numpy as np
 
-from libc.math cimport fabs
 from libc.string cimport memcpy, memset
 from scipy.linalg.cython_blas cimport dgemv
 
 from optimargin._core._active_system cimport ActiveSystem
+from optimargin._core._line_search cimport step_length
 
-cdef double ROUNDING = 1e-15  # relative: a decrease below this is none
-cdef double OBJECTIVE_FLOOR = 1e-3
 cdef int MAX_ITER = 200
 INDEFINITE = "The kernel matrix is too far from positive semi-definite."
 
@@ -62,7 +60,7 @@ cdef class GramNewton(ActiveSystem):
         self._ones, self._target, self._work = np.empty((3, n))
         self._scale = np.zeros(n)
         self._solved = np.zeros(2 * n)
-        self._new_theta, self._new_decision = np.empty((2, n))
+        self._new_theta, self._new_decision, self._margin, self._slope = np.empty((4, n))
         self.intercept = 0.0
 
     def reset(self):
@@ -142,7 +140,13 @@ cdef class GramNewton(ActiveSystem):
                 step = self._new_theta[i] - self._theta[i]
                 slope += step * self._decision[i]
                 quadratic += step * (self._new_decision[i] - self._decision[i])
-            length = self._line_search(slope, quadratic, new_intercept - self.intercept)
+                self._margin[i] = self._y[i] * (self._decision[i] + self.intercept)
+                self._slope[i] = self._y[i] * (self._new_decision[i] + new_intercept)
+                self._slope[i] -= self._margin[i]
+            length = step_length(
+                &self._margin[0], &self._slope[0], &self._weight[0], self.n,
+                self.C1, self.C2, self.D, slope, quadratic, self.objective,
+            )
             if length == 0.0:
                 # The objective is at its minimum up to rounding. Its square root, the distance
                 # to the solution, may not be: the ridge solution is closer, if it is one.
@@ -262,52 +266,6 @@ cdef class GramNewton(ActiveSystem):
                 distance = margin - 1.0 - self.D
                 total += self.C2 * self._weight[i] * distance * distance
         return 0.5 * max(norm, 0.0) + total
-
-    cdef double _line_search(
-        self, double slope, double quadratic, double intercept_step
-    ) noexcept nogil:
-        """Return the minimising step length in (0, 1], or 0 when nothing is left to gain.
-
-        The derivative along the step is increasing and piecewise linear: Newton's method kept
-        inside a bracket finds its zero in a few passes over the samples.
-        """
-        cdef double t = 1.0, low = 0.0, high = 1.0, derivative, second, start
-        start = self._derivative(0.0, slope, quadratic, intercept_step, &second)
-        if not start < -ROUNDING * max(self.objective, OBJECTIVE_FLOOR):
-            return 0.0
-        for _ in range(60):
-            derivative = self._derivative(t, slope, quadratic, intercept_step, &second)
-            if fabs(derivative) <= -1e-3 * start:
-                break
-            if derivative < 0.0:
-                if t == 1.0:
-                    break
-                low = t
-            else:
-                high = t
-            t -= derivative / second
-            if not low < t < high:
-                t = 0.5 * (low + high)
-        return t
-
-    cdef double _derivative(
-        self, double t, double slope, double quadratic, double intercept_step, double* second
-    ) noexcept nogil:
-        cdef int i
-        cdef double value, change, margin, total = slope + t * quadratic, curvature = quadratic
-        for i in range(self.n):
-            change = self._y[i] * (self._new_decision[i] - self._decision[i] + intercept_step)
-            margin = self._y[i] * (self._decision[i] + self.intercept) + t * change
-            if margin < 1.0 - self.D:
-                value = 2.0 * self.C1 * self._weight[i] * change
-                total += value * (margin - 1.0 + self.D)
-                curvature += value * change
-            elif margin > 1.0 + self.D:
-                value = 2.0 * self.C2 * self._weight[i] * change
-                total += value * (margin - 1.0 - self.D)
-                curvature += value * change
-        second[0] = curvature
-        return total
 
     def adjoint(self, const double[::1] slope, double total):
         """Solve the bordered system of the last solve for another right-hand side.

@@ -4,15 +4,7 @@ from cython.parallel cimport prange
 
 import numpy as np
 
-cdef extern from "odm_loss.h" nogil:
-    double optimargin_odm_evaluate(
-        const double* margin, const double* weight, double C1, double C2, double D,
-        double* dual, double* curvature, Py_ssize_t n,
-    )
-    void optimargin_odm_derivatives(
-        const double* margin, const double* slope, const double* weight,
-        double C1, double C2, double D, double t, double* out, Py_ssize_t n,
-    )
+from optimargin._core._line_search cimport optimargin_odm_derivatives, optimargin_odm_evaluate
 
 
 def odm_evaluate(

@@ -24,10 +24,13 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, lstsq
 from sklearn.utils.extmath import safe_sparse_dot
 
+from optimargin._core._feature_newton import FeatureNewton
 from optimargin._core._leave_out import LeaveOutNewton
 from optimargin.leave_one_out import make_system
 from optimargin.problems import FeatureDesign, LinearGramDesign, MarginProblem, ODMLoss
 from optimargin.solvers import SOLVERS
+
+_COMPILED_UP_TO = 2**21  # elements of X: above, the interpreter's share in a solve is small
 
 
 @dataclass(frozen=True)
@@ -285,6 +288,26 @@ class LinearLearner(Learner):
             for problem, start in zip_longest(self._problems, starts, fillvalue=(None, 0.0))
         ]
         return self
+
+    def predict_path(self, points):
+        if self.design.is_sparse or self.design.X.size > _COMPILED_UP_TO:
+            return super().predict_path(points)
+        rows, test = self._columns(self.design), self._columns(self.test_design)
+        decisions = np.empty((len(points), test.shape[0], len(self.signs)))
+        coef = np.empty((len(points), rows.shape[1]))
+        for k, y in enumerate(self.signs):
+            newton = FeatureNewton(rows, y, self.weight, self.fit_intercept)
+            if not newton.solve_path(points, coef).all():
+                return super().predict_path(points)  # slower, for the ill-conditioned
+            decisions[..., k] = coef @ test.T
+        return decisions
+
+    def _columns(self, design):
+        """Return the centred features, and a column of ones where an intercept is fitted."""
+        X = np.asarray(design.X, dtype=np.float64)
+        if design.center is not None:
+            X = X - design.center
+        return np.column_stack([X, np.ones(len(X))]) if self.fit_intercept else X
 
     @property
     def coef(self):

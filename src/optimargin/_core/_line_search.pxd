@@ -1,0 +1,52 @@
+"""The step length of Newton's method on one ODM problem."""
+
+cdef extern from "odm_loss.h" nogil:
+    double optimargin_odm_evaluate(
+        const double* margin, const double* weight, double C1, double C2, double D,
+        double* dual, double* curvature, Py_ssize_t n,
+    )
+    void optimargin_odm_derivatives(
+        const double* margin, const double* slope, const double* weight,
+        double C1, double C2, double D, double t, double* out, Py_ssize_t n,
+    )
+
+
+cdef inline double step_length(
+    const double* margin,
+    const double* slope,
+    const double* weight,
+    Py_ssize_t n,
+    double C1,
+    double C2,
+    double D,
+    double linear,
+    double quadratic,
+    double objective,
+) noexcept nogil:
+    """Minimise ``t linear + t^2 quadratic / 2 + loss(margin + t slope)`` over t in (0, 1].
+
+    Returns 0 when a step would lower the objective by no more than its rounding error. The
+    derivative is increasing and piecewise linear: Newton's method kept inside a bracket finds
+    its zero in a few passes over the samples.
+    """
+    cdef double t = 1.0, low = 0.0, high = 1.0, start, derivative
+    cdef double[3] loss
+    optimargin_odm_derivatives(margin, slope, weight, C1, C2, D, 0.0, loss, n)
+    start = linear + loss[0]
+    if not start < -1e-15 * max(objective, 1e-3):
+        return 0.0
+    for _ in range(60):
+        optimargin_odm_derivatives(margin, slope, weight, C1, C2, D, t, loss, n)
+        derivative = linear + t * quadratic + loss[0]
+        if -1e-3 * start >= derivative >= 1e-3 * start:
+            break
+        if derivative < 0.0:
+            if t == 1.0:
+                break
+            low = t
+        else:
+            high = t
+        t -= derivative / (quadratic + loss[2])
+        if not low < t < high:
+            t = 0.5 * (low + high)
+    return t
