@@ -37,6 +37,7 @@ _EXACT_GAP = 1e-24
 _SHORT_STEP = 0.5
 _SUBSAMPLE_FROM = 20_000  # rows from which a solve on a subsample is worth its price
 _SUBSAMPLE_SHARE = 8
+_SUBSAMPLE_FEATURES = 32  # with fewer a step on all rows hardly costs more than a look at them
 _FACTORISE_ALONE_UP_TO = 3000  # samples up to which one thread factorises, between our loops
 _STARTING_EPOCHS = 12  # of coordinate descent, for sparse rows in many dimensions
 
@@ -122,7 +123,7 @@ class _FeatureSystem:
         problem = self.problem
         n_samples, n_features = problem.design.X.shape
         size = n_samples // _SUBSAMPLE_SHARE
-        if n_samples < _SUBSAMPLE_FROM or size < 10 * n_features:
+        if n_samples < _SUBSAMPLE_FROM or not _SUBSAMPLE_FEATURES <= n_features <= size / 10:
             return None, 0.0
         # The certificate does not depend on the start, so a fixed seed is as good as any.
         rows = np.sort(np.random.default_rng(0).choice(n_samples, size, replace=False))
@@ -241,12 +242,12 @@ def _active_step(problem, point, active, curvature, scaled_block, image):
     if active.size == 0:
         return np.empty(0), 0.0
     root = np.sqrt(curvature[active])
-    # To unit diagonal, as in `_solve_spd`.
+    # A unit diagonal costs nothing here and keeps rounding small.
     scale = 1.0 / np.sqrt(1.0 + curvature[active] * problem.design.squared_norms[active])
     M = scaled_block(scale * root)
     M[np.diag_indices_from(M)] += scale**2
     right = scale[:, None] * np.column_stack([root * image, root])
-    p, q = ((scale * root)[:, None] * _solve_unit_spd(M, right)).T
+    p, q = ((scale * root)[:, None] * _solve_spd(M, right)).T
     if not problem.fit_intercept:
         return p, 0.0
     intercept_step = (p.sum() + problem.y @ point.dual) / q.sum()
@@ -254,18 +255,11 @@ def _active_step(problem, point, active, curvature, scaled_block, image):
 
 
 def _solve_spd(A, b):
-    """Solve with a symmetric positive definite matrix (lower triangle; overwritten)."""
-    scale = 1.0 / np.sqrt(np.diagonal(A))
-    A *= scale
-    A *= scale[:, None]
-    return (_solve_unit_spd(A, (b.T * scale).T).T * scale).T
+    """Solve with a symmetric positive definite matrix (lower triangle).
 
-
-def _solve_unit_spd(A, b):
-    """Solve with a symmetric positive definite matrix of unit diagonal (lower triangle).
-
-    If rounding has made it singular, its small eigenvalues are raised: a step need not be exact,
-    only downhill.
+    If rounding has made it singular, the small eigenvalues of the matrix scaled to a unit
+    diagonal are raised: a step need not be exact, only downhill. Cholesky's method has no use
+    for the scaling.
     """
     try:
         # The lower triangle by rows is the upper one by columns, which LAPACK reads as it is.
@@ -274,7 +268,9 @@ def _solve_unit_spd(A, b):
         if not np.isfinite(solution).all():
             raise LinAlgError
     except LinAlgError:
-        values, vectors = eigh(A, lower=True, check_finite=False)
+        scale = 1.0 / np.sqrt(np.diagonal(A))
+        values, vectors = eigh(A * scale * scale[:, None], lower=True, check_finite=False)
         values = np.maximum(values, A.shape[0] * np.finfo(float).eps * values[-1])
-        solution = vectors @ ((vectors.T @ b).T / values).T
+        solution = vectors @ ((vectors.T @ (b.T * scale).T).T / values).T
+        solution = (solution.T * scale).T
     return solution

@@ -46,6 +46,7 @@ _GOOD_START = 2.0  # times the objective of a low-rank model, for its dual to be
 _LINE_RTOL = 0.1  # slope left along a step in sample space
 _ENERGY_STOP = 0.05  # error of a step in sample space, in the norm of its system
 _SLOW = 0.999  # of the objective left by a step
+_FINISHING_STEPS = 8  # spent on dropping coefficients of samples that are not active
 
 
 class NewtonCG(Solver):
@@ -222,13 +223,18 @@ class _SampleSpace(Space):
 
     def finish(self, point):
         # A step that was cut short leaves coefficients of samples that are no longer active.
-        if not (point.relative_gap <= self.solver.tol and point.coef[point.curvature == 0].any()):
-            return point
-        kept = np.where(point.curvature == 0, 0.0, point.coef)
-        trimmed = self.problem.point(kept, point.intercept)
-        if trimmed.relative_gap > self.solver.tol:
-            trimmed = self.step(point)[0]
-        return trimmed if trimmed.relative_gap <= self.solver.tol else point
+        for _ in range(_FINISHING_STEPS):
+            inactive = point.curvature == 0
+            if point.relative_gap > self.solver.tol or not point.coef[inactive].any():
+                break
+            trimmed = self.problem.point(np.where(inactive, 0.0, point.coef), point.intercept)
+            if trimmed.relative_gap <= self.solver.tol:
+                return trimmed
+            moved, length = self.step(point)
+            if length == 0 or moved.relative_gap > self.solver.tol:
+                break
+            point = moved
+        return point
 
     def direction(self, point):
         problem = self.problem
