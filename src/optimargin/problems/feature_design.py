@@ -140,7 +140,7 @@ class FeatureDesign(Coordinates):
         r : ndarray of shape (n_samples,)
             The descent starts at ``represent(r)``.
         """
-        w = self.represent(r)
+        w = self.represent(r) if r.any() else np.zeros(self.n_coef)
         return self.rows_of(w), w
 
     def rows_of(self, w):

@@ -31,8 +31,11 @@ class DualCD(Solver):
 
     def solve(self, problem, coef=None, intercept=0.0):
         design, y = problem.design, problem.y
-        point = problem.point(coef, intercept)
-        dual = point.dual.copy() if coef is not None else np.zeros_like(y)
+        point, gap, dual = None, 1.0, np.zeros_like(y)  # at zero the gap is the whole objective
+        if coef is not None or problem.fit_intercept:
+            point = problem.point(coef, intercept)
+            gap, intercept = point.relative_gap, point.intercept
+            dual = dual if coef is None else point.dual.copy()
         rows, image = design.rows(y * dual)
         scale = float(problem.weight @ design.squared_norms) if problem.fit_intercept else 0.0
         descent = Descent(
@@ -40,7 +43,7 @@ class DualCD(Solver):
             problem.loss.coordinate_step(problem.weight),
             y,
             dual,
-            intercept=point.intercept,
+            intercept=intercept,
             intercept_scale=scale,
             seed=self.seed,
         )
@@ -51,11 +54,11 @@ class DualCD(Solver):
                 descent.recentre()
             if n_iter < next_check and violation > 0 and n_iter < self.max_iter:
                 continue
-            old_gap = point.relative_gap
             point = self._better(problem, point, descent.intercept, image, dual)
-            if point.relative_gap <= self.tol:
+            old_gap, gap = gap, point.relative_gap
+            if gap <= self.tol:
                 break
-            wait = _epochs_to_go(n_iter - last_check, old_gap, point.relative_gap, self.tol)
+            wait = _epochs_to_go(n_iter - last_check, old_gap, gap, self.tol)
             last_check, next_check = n_iter, n_iter + min(max(wait, 1), n_iter)
             descent.unshrink()
         return Solution.from_point(point, n_iter)
@@ -74,7 +77,7 @@ class DualCD(Solver):
             gap = new.value + 0.5 * square + problem.loss.conjugate(dual, problem.weight)
             if _DRIFT * abs(new.value) < gap < new.gap:
                 new = replace(new, gap=gap, dual=dual.copy())
-        return new if new.gap <= point.gap else point
+        return new if point is None or new.gap <= point.gap else point
 
 
 def _epochs_to_go(n_epochs, old_gap, gap, tol):
