@@ -6,6 +6,7 @@ import pickle
 import subprocess
 import sys
 import zipfile
+from itertools import product
 
 import joblib
 import numpy as np
@@ -40,13 +41,17 @@ def problem(n_classes, kind):
     return (csr_matrix(np.where(np.abs(X) > 0.7, X, 0)) if kind == "sparse" else X), y
 
 
+def make(name):
+    return getattr(optimargin, name)(**({"max_evals": 5} if name.endswith("CV") else {}))
+
+
 @pytest.mark.smoke
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_round_trip_is_bit_identical(name, kind, n_classes, tmp_path):
     X, y = problem(n_classes, kind)
-    model = getattr(optimargin, name)().fit(X, y)
+    model = make(name).fit(X, y)
     save_model(model, tmp_path / "model")
     for copy in (load_model(tmp_path / "model"), pickle.loads(pickle.dumps(model))):
         np.testing.assert_array_equal(copy.decision_function(X), model.decision_function(X))
@@ -56,24 +61,31 @@ def test_round_trip_is_bit_identical(name, kind, n_classes, tmp_path):
 
 def test_another_process_gives_the_same_bits(tmp_path):
     code = """if True:
-        import sys, numpy as np
-        from optimargin.io import load_model
+        import sys, joblib
         from pathlib import Path
+        from optimargin.io import load_model
         folder = Path(sys.argv[1])
-        for path in sorted(folder.glob("*.skops")):
-            X = np.load(path.with_suffix(".X.npy"))
-            np.save(path.with_suffix(".out.npy"), load_model(path).decision_function(X))
+        samples = joblib.load(folder / "samples")
+        models = {path.stem: load_model(path) for path in folder.glob("*.skops")}
+        scores = {
+            key: (model.decision_function(samples[key]), model.predict(samples[key]))
+            for key, model in models.items()
+        }
+        joblib.dump(scores, folder / "scores")
     """
-    expected = {}
-    X, y = problem(3, "dense")
-    for name in ESTIMATORS:
-        model = getattr(optimargin, name)().fit(X, y)
-        save_model(model, tmp_path / f"{name}.skops")
-        np.save(tmp_path / f"{name}.X.npy", X)
-        expected[name] = model.decision_function(X)
+    models, samples = {}, {}
+    for name, kind, n_classes in product(ESTIMATORS, ["dense", "sparse"], [2, 3]):
+        X, y = problem(n_classes, kind)
+        key = f"{name}-{kind}-{n_classes}"
+        models[key], samples[key] = make(name).fit(X, y), X
+        save_model(models[key], tmp_path / f"{key}.skops")
+    joblib.dump(samples, tmp_path / "samples")
     subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True)
-    for name, scores in expected.items():
-        np.testing.assert_array_equal(np.load(tmp_path / f"{name}.out.npy"), scores)
+    scores = joblib.load(tmp_path / "scores")
+    assert len(scores) == 4 * len(ESTIMATORS)
+    for key, model in models.items():
+        np.testing.assert_array_equal(scores[key][0], model.decision_function(samples[key]))
+        np.testing.assert_array_equal(scores[key][1], model.predict(samples[key]))
 
 
 def test_pipelines_and_joblib(tmp_path):
