@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from sklearn.datasets import make_classification
+from sklearn.datasets import make_classification, make_moons
 from sklearn.model_selection import GroupKFold, KFold, ShuffleSplit
 
 from optimargin import LDMClassifier, LinearODMClassifier, ODMClassifier
@@ -243,3 +243,23 @@ def test_a_fold_with_every_active_sample_leaves_the_intercept():
     model = ODMClassifier(C1=1024.0, C2=1024.0, D=0.9, kernel="linear").fit(X, y)
     assert np.isfinite(model.loo_decision_function()).all()
     assert np.isfinite(model.kfold_decision_function(2)).all()
+
+
+def test_closed_form_stays_within_the_memory_limit_of_the_fit(monkeypatch):
+    X, y = make_moons(2000, noise=0.2, random_state=0)
+    whole = ODMClassifier(2.0**16, 0.0, 0.2, gamma=10.0, random_state=0).fit(X, y)
+    expected = whole.loo_decision_function()
+    limited = ODMClassifier(
+        2.0**16, 0.0, 0.2, gamma=10.0, solver="newton_cg", cache_size=7, random_state=0
+    ).fit(X, y)
+    monkeypatch.setattr("optimargin._kernel_base.gram_matrix", None)  # never the whole matrix
+    np.testing.assert_allclose(limited.loo_decision_function(), expected, atol=1e-5)
+
+
+def test_closed_form_beyond_the_memory_limit_says_what_to_set():
+    X, y = make_moons(2000, noise=0.2, random_state=0)
+    model = ODMClassifier(256, 64, 0.2, gamma=10.0, solver="newton_cg", cache_size=7)
+    with pytest.warns(UserWarning, match="more than cache_size has room for"):
+        model.fit(X, y)
+    with pytest.raises(ValueError, match="set cache_size to that"):
+        model.loo_decision_function()

@@ -272,6 +272,13 @@ class ODMClassifier(ODMMixin, KernelClassifier):
         # Half for the rows that coordinate descent keeps, half for what certifies it.
         return PanelDesign(PreparedKernel(self._kernel, X), max_bytes=self.cache_size / 2 * 1e6)
 
+    def _prepare_rebuilding(self, X):
+        self._landmarks_are_known = True
+        self.solver = "newton"
+        is_exact_kernel = self.approximation is None and self.kernel != "linear"
+        if is_exact_kernel and 8e-6 * X.shape[0] ** 2 > self.cache_size:
+            self.solver, self.tol = "newton_cg", 0.0  # kernel values on demand, in full precision
+
     def _check_approximation(self):
         if not self._kernel.is_positive_semidefinite:
             name = self.kernel if isinstance(self.kernel, str) else "given"

@@ -176,12 +176,14 @@ class ODMMixin(BaseMarginClassifier):
         X, y = validate_data(self, X, y, reset=False, **self._input_checks())
         if not np.isin(y, self.classes_).all():
             raise ValueError("y has labels the model was not fitted with: pass the training data.")
-        # A copy, because rebuilding the design matrix notes what it found on the estimator. Its
-        # solver is the one that works on a factor, whatever the model was fitted with.
+        # A copy, because rebuilding the design matrix notes what it found on the estimator.
         twin = copy(self)
-        twin.solver = "newton"
-        twin._landmarks_are_known = True
+        twin._prepare_rebuilding(X)
         return twin._training_problems(X, y, sample_weight)
+
+    def _prepare_rebuilding(self, X):
+        """Ask for the design that a factor is made of, whatever the model was fitted with."""
+        self.solver = "newton"
 
     def _solution(self, training, k):
         """Return the solution of problem `k`, sharpened to the end of its active set."""

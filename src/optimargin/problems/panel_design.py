@@ -20,6 +20,7 @@ from optimargin.kernels import RowCache
 from optimargin.problems.kernel_design import KernelDesign
 
 _PANEL_ROWS = 128
+_SMALL_BLOCK = 2e7  # bytes that any limit has room for
 _PANEL_SHARE = 0.8  # of the limit, where not all fits; the rest is left to preconditioners
 
 
@@ -95,7 +96,7 @@ class PanelDesign(KernelDesign):
         if complete is None:
             complete = self.n_samples <= Panels.capacity(max_bytes, kernel.dtype)
         self.complete = complete
-        self._free_bytes = max_bytes
+        self._max_bytes = self._free_bytes = max_bytes
         if complete:
             self._all = Panels(kernel)
             self._all.keep(np.arange(self.n_samples))
@@ -222,6 +223,12 @@ class PanelDesign(KernelDesign):
 
     def block(self, rows):
         """Return ``K[rows][:, rows]`` as a new float64 array."""
+        if 8 * rows.size**2 > max(self._max_bytes, _SMALL_BLOCK):
+            raise ValueError(
+                f"The kernel values between the {rows.size} samples outside the band of the loss "
+                f"take {8e-6 * rows.size**2:.0f} MB, more than cache_size: set cache_size to that, "
+                "or a larger D or smaller C2, which leave fewer samples outside."
+            )
         return self._kernel.block(rows, rows).astype(np.float64)
 
     @cached_property
