@@ -272,3 +272,18 @@ def test_predictions_that_overflow_are_refused(model):
     X /= 1e3  # for coefficients above one
     with pytest.raises(ValueError, match=r"overflow on X .*scale the features"):
         model.fit(X, y).predict(np.full_like(X[:1], 1e308))
+
+
+@pytest.mark.parametrize(
+    "fit",
+    [
+        lambda: LinearODMClassifier(max_iter=1).fit(1e3 * X, Y),
+        lambda: ODMClassifier(kernel="sigmoid", gamma=1.0).fit(X, Y),
+        lambda: ODMClassifier(solver="newton_cg", cache_size=1e-3).fit(X, Y),
+    ],
+    ids=["convergence", "indefinite", "memory"],
+)
+def test_warnings_point_at_the_line_of_the_user(fit):
+    with pytest.warns() as caught:
+        fit()
+    assert {warning.filename for warning in caught} == {__file__}

@@ -1,6 +1,5 @@
 """What all classifiers share: classes, weights, one-vs-rest, diagnostics."""
 
-import warnings
 from abc import ABCMeta, abstractmethod
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from optimargin._callbacks import CallbackSupportMixin, FitTasks, with_callbacks
 from optimargin._core._dense_products import sum_of_squares
 from optimargin._doc_link import DocLinkMixin
 from optimargin._threads import n_threads_for, one_blas_thread
+from optimargin._warnings import warn_user
 from optimargin.problems import (
     FeatureDesign,
     KernelDesign,
@@ -306,13 +306,12 @@ class BaseMarginClassifier(
         self.dual_gap_ = summary("dual_gap", float)
         worst = float(np.max(self.dual_gap_))
         if not worst <= self.tol:
-            warnings.warn(
+            warn_user(
                 f"{type(self).__name__} stopped after {np.max(self.n_iter_)} iterations of "
                 f"solver {self.solver_!r} at a relative duality gap of {worst:.2g}, above "
                 f"tol={self.tol:g}. Scale the features (for example with StandardScaler), "
                 "increase max_iter or raise tol.",
                 ConvergenceWarning,
-                stacklevel=3,
             )
 
     def __sklearn_tags__(self):

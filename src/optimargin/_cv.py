@@ -1,6 +1,5 @@
 """Classifiers that choose their own parameters."""
 
-import warnings
 from abc import ABCMeta
 from numbers import Integral, Real
 
@@ -29,6 +28,7 @@ from optimargin._selection.progress import Progress
 from optimargin._selection.scoring import Score, describe
 from optimargin._selection.search import HeldOutLoss, search
 from optimargin._selection.training import TrainingSet
+from optimargin._warnings import warn_user
 
 GRID = ["array-like", StrOptions({"paper"}), None]
 
@@ -118,11 +118,9 @@ class BaseSelectionCV(DocLinkMixin, ClassifierMixin, BaseEstimator, metaclass=AB
     def _splits(self, training, split_params):
         """Return the folds to be fitted, or None where the closed form makes do without."""
         if self.cv is None and split_params:
-            warnings.warn(
+            warn_user(
                 f"{sorted(split_params)} are ignored without cv: give a splitter that uses them, "
                 "for example cv=GroupKFold(5).",
-                UserWarning,
-                stacklevel=4,
             )
             split_params = {}
         if self.cv is None and self._machine.has_closed_form:

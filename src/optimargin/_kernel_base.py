@@ -1,6 +1,5 @@
 """What the kernel classifiers share: the Gram matrix, support vectors, scores."""
 
-import warnings
 from abc import abstractmethod
 from numbers import Real
 
@@ -9,6 +8,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.extmath import safe_sparse_dot
 
 from optimargin._base import BaseMarginClassifier, check_scale
+from optimargin._warnings import warn_user
 from optimargin.kernels import Kernel, gram_matrix, kernel_product, resolve_gamma
 from optimargin.problems import KernelDesign
 
@@ -54,13 +54,11 @@ class KernelClassifier(BaseMarginClassifier):
         gram = gram_matrix(self._kernel, X, weight)
         if gram.projector is not None:
             name = self.kernel if isinstance(self.kernel, str) else "given"
-            warnings.warn(
+            warn_user(
                 f"The {name} kernel matrix is not positive semi-definite "
                 f"({gram.negative_share:.1%} of its spectrum is negative). The model was "
                 "fitted with the positive part of the spectrum, which is the nearest problem "
                 "that has a unique solution. Other kernel parameters may avoid this.",
-                UserWarning,
-                stacklevel=4,
             )
             self._projector = gram.projector
         return KernelDesign(gram.K)

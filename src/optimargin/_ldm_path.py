@@ -1,6 +1,5 @@
 """All solutions of a large margin distribution machine over a grid of parameters."""
 
-import warnings
 from dataclasses import dataclass
 from itertools import product
 
@@ -14,6 +13,7 @@ from optimargin._selection.grid import grid_values
 from optimargin._selection.ldm_learners import LDMSampleLearner
 from optimargin._selection.machines import LDM
 from optimargin._selection.scoring import describe
+from optimargin._warnings import warn_user
 from optimargin.solvers.ldm_dcd import LDMDualCD
 
 
@@ -136,13 +136,12 @@ def ldm_path(
     missed = path.dual_gap.max(axis=1) > tol
     if missed.any():
         worst = path.params[int(path.dual_gap.max(axis=1).argmax())]
-        warnings.warn(
+        warn_user(
             f"ldm_path stopped after max_iter={max_iter} iterations above tol={tol:g} at "
             f"{missed.sum()} of {len(points)} points, with the largest relative duality gap, "
             f"{path.dual_gap.max():.2g}, at {describe(worst)}. Scale the features (for example "
             "with StandardScaler), increase max_iter or raise tol.",
             ConvergenceWarning,
-            stacklevel=2,
         )
     return path
 

@@ -10,13 +10,13 @@ Reference: F. Aiolli, G. Da San Martino and A. Sperduti, A kernel method for the
 the margin distribution, ICANN 2008.
 """
 
-import warnings
 from numbers import Integral, Real
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval
 
+from optimargin._warnings import warn_user
 from optimargin.baselines._base import KERNEL_CONSTRAINTS, KernelBaseline
 
 
@@ -75,11 +75,10 @@ class MarginDistributionGame(KernelBaseline):
         classes = [np.flatnonzero(y > 0), np.flatnonzero(y < 0)]
         weights, self.dual_gap_, self.n_iter_ = _minimise(A, classes, self.tol, self.max_iter)
         if self.dual_gap_ > self.tol:
-            warnings.warn(
+            warn_user(
                 f"MarginDistributionGame stopped at a relative gap of {self.dual_gap_:.1e}: raise "
                 "max_iter or reg.",
                 ConvergenceWarning,
-                stacklevel=4,
             )
         coef = weights * y
         decision = K @ coef

@@ -6,7 +6,6 @@ samples once. Where the whole matrix does not fit, the values between samples th
 are kept, in the order in which they became active, and all others are computed when needed.
 """
 
-import warnings
 from functools import cached_property
 from itertools import pairwise
 from threading import Lock
@@ -16,6 +15,7 @@ import numpy as np
 from optimargin._core import _gram
 from optimargin._core._rows import GramRows
 from optimargin._threads import for_each, n_threads_for
+from optimargin._warnings import warn_user
 from optimargin.kernels import RowCache
 from optimargin.problems.kernel_design import KernelDesign
 
@@ -127,13 +127,11 @@ class PanelDesign(KernelDesign):
             working.keep(fitting)
         if fitting.size < new.size and self._warns:
             self._warns = False
-            warnings.warn(
+            warn_user(
                 f"{rows.size} of {self.n_samples} samples are outside the band of the loss, more "
                 f"than cache_size has room for ({self._capacity}): kernel values are computed "
                 "many times. Set a larger cache_size, approximation='nystrom', or a larger D or "
                 "smaller C2, which leave fewer samples outside.",
-                UserWarning,
-                stacklevel=2,
             )
 
     def product_on(self, rows, V):

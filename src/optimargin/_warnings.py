@@ -1,0 +1,22 @@
+"""Warnings that point at the line of the user that caused them."""
+
+import sys
+import warnings
+
+_PASSED_THROUGH = {"optimargin", "sklearn"}
+
+
+def warn_user(message, category=UserWarning):
+    """Warn at the nearest caller outside this package and scikit-learn.
+
+    Parameters
+    ----------
+    message : str
+    category : type of Warning, default=UserWarning
+    """
+    level, frame = 2, sys._getframe(1)
+    while frame is not None:
+        if frame.f_globals.get("__name__", "").split(".")[0] not in _PASSED_THROUGH:
+            break
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)
