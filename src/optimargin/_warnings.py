@@ -14,9 +14,7 @@ def warn_user(message, category=UserWarning):
     message : str
     category : type of Warning, default=UserWarning
     """
-    level, frame = 2, sys._getframe(1)
-    while frame is not None:
-        if frame.f_globals.get("__name__", "").split(".")[0] not in _PASSED_THROUGH:
-            break
-        level, frame = level + 1, frame.f_back
+    level = 2
+    while sys._getframe(level - 1).f_globals["__name__"].split(".")[0] in _PASSED_THROUGH:
+        level += 1
     warnings.warn(message, category, stacklevel=level)
