@@ -42,8 +42,8 @@ def data(n_rows, n_features, n_blocks):
     return X, y
 
 
-def row(n_workers, args):
-    """Time fits with so many worker processes."""
+def fits(n_workers, args):
+    """Return the seconds of fits with so many worker processes, and the last model."""
     with (
         LocalCluster(
             n_workers=n_workers,
@@ -59,6 +59,11 @@ def row(n_workers, args):
             begin = time.perf_counter()
             model = DaskLinearODMClassifier(random_state=0).fit(X, y)
             seconds.append(time.perf_counter() - begin)
+    return seconds, model
+
+
+def row(n_workers, seconds, model, args):
+    """Describe the fits with so many worker processes."""
     size = args.features + 1
     up = len(pickle.dumps((0.0, np.zeros(size), np.zeros((size, size)))))
     plan = chunk_tasks.ChunkPlan(np.zeros(2), np.zeros(2), 1, None, np.zeros(args.features))
@@ -94,10 +99,17 @@ def main():
     parser.add_argument("--rows", type=int, default=5_000_000)
     parser.add_argument("--features", type=int, default=50)
     parser.add_argument("--blocks", type=int, default=20)
-    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--repeats", type=int, default=2, help="fits on a cluster")
+    parser.add_argument("--clusters", type=int, default=4, help="of each size, in turn")
     args = parser.parse_args()
     a_block = block_seconds(args)
-    rows = [row(n_workers, args) for n_workers in (1, 2)]
+    seconds: dict[int, list[float]] = {1: [], 2: []}
+    models = {}
+    for _ in range(args.clusters):
+        for n_workers, measured in seconds.items():
+            more, models[n_workers] = fits(n_workers, args)
+            measured += more
+    rows = [row(n_workers, seconds[n_workers], models[n_workers], args) for n_workers in seconds]
     speed_up = rows[0]["fit [s]"] / rows[1]["fit [s]"]
     flops = args.rows / args.blocks * args.features**2 / a_block
     write(

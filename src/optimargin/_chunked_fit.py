@@ -54,6 +54,7 @@ def describe(k, chunk):
         check_consistent_length(y, weight)
         if not np.isfinite(weight).all() or (weight < 0).any():
             raise ValueError("sample_weight must be finite and at least zero.")
+        X = as_rows(X)
         check_scale(X)
     except (ValueError, TypeError) as error:
         raise type(error)(f"Chunk {k}: {error}") from None
@@ -65,7 +66,7 @@ def describe(k, chunk):
         "dtype": X.dtype,
         "labels": labels,
         "label_weight": np.bincount(encoded, weights=weight, minlength=labels.size),
-        "weighted_sum": np.asarray(weight @ X, dtype=np.float64).ravel(),
+        "weighted_sum": FeatureDesign(X).represent(weight),
         "largest_norm": float(row_norms(X).max(initial=0.0)),
     }
 
