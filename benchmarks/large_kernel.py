@@ -116,12 +116,13 @@ def adult(args):
     X, y = X[order].toarray(), y[order]
     gamma = resolve_gamma("mean_distance", X[:5000], np.ones(5000))
     data = X, y, X[:2000], y[:2000]
+    C1 = float(y.size)  # the price of a sample is SVC's, 1
     rows = [
         measure(name, model, data)
         for name, model in {
-            "ODM, exact, cache_size=2000": ODMClassifier(64, 16, 0.2, gamma=gamma),
-            "ODM, exact, cache_size=500, D=0.8": ODMClassifier(
-                64, 0.25, 0.8, gamma=gamma, cache_size=500
+            "ODM, exact, cache_size=2000": ODMClassifier(C1, C1 / 4, 0.2, gamma=gamma),
+            "ODM, exact, cache_size=500, C2=0": ODMClassifier(
+                C1, 0.0, 0.2, gamma=gamma, cache_size=500
             ),
             "SVC": SVC(gamma=gamma, cache_size=2000),
         }.items()

@@ -21,7 +21,7 @@ from optimargin.problems.kernel_design import KernelDesign
 
 _PANEL_ROWS = 128
 _SMALL_BLOCK = 2e7  # bytes that any limit has room for
-_PANEL_SHARE = 0.8  # of the limit, where not all fits; the rest is left to preconditioners
+_PANEL_SHARE = 0.75  # of the limit, where not all fits; the rest is left to preconditioners
 
 
 class Panels:
