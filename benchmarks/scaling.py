@@ -1,4 +1,4 @@
-"""How fits grow with the number of rows, what memory they take, what a second core brings.
+"""How fits grow with rows and with nonzero values, their memory, and what a second core brings.
 
 python benchmarks/scaling.py
 """
@@ -16,6 +16,7 @@ from timing import interleaved_medians, keep_memory, machine
 from optimargin import LinearODMClassifier, ODMClassifier
 
 SIZES = (10_000, 30_000, 100_000, 300_000, 1_000_000)
+LENGTHS = (10, 30, 100, 300)  # nonzero values of a text-like row
 
 
 def size_of(X):
@@ -33,10 +34,14 @@ def dense(n_rows, n_features=54):
     return X, np.where(score > 0, 1.0, -1.0)
 
 
-def growth(kind, make):
+def n_values(X):
+    return X.size if isinstance(X, np.ndarray) else X.nnz
+
+
+def growth(kind, make, sizes=SIZES):
     """Yield one row of the table a size."""
-    for n_rows in SIZES:
-        X, y = make(n_rows)
+    for size in sizes:
+        X, y = make(size)
         fit = partial(LinearODMClassifier().fit, X, y)
         seconds = interleaved_medians({"fit": fit})["fit"]
         tracemalloc.start()
@@ -45,7 +50,8 @@ def growth(kind, make):
         tracemalloc.stop()
         yield {
             "data": kind,
-            "rows": n_rows,
+            "rows": X.shape[0],
+            "values": n_values(X),
             "solver": model.solver_,
             "steps": int(model.n_iter_),
             "seconds": seconds,
@@ -53,8 +59,8 @@ def growth(kind, make):
         }
 
 
-def exponent(rows, kind):
-    chosen = [(row["rows"], row["seconds"]) for row in rows if row["data"] == kind]
+def exponent(rows, kind, size):
+    chosen = [(row[size], row["seconds"]) for row in rows if row["data"] == kind]
     return float(np.polyfit(*np.log(np.transpose(chosen)), 1)[0])
 
 
@@ -89,21 +95,34 @@ def second_core():
 def picture(rows):
     from matplotlib import pyplot as plt
 
-    figure, axis = plt.subplots(figsize=(5, 3.5), layout="constrained")
-    for kind in dict.fromkeys(row["data"] for row in rows):
-        points = [(row["rows"], row["seconds"]) for row in rows if row["data"] == kind]
-        axis.loglog(*np.transpose(points), marker="o", label=kind)
-    axis.set(xlabel="rows", ylabel="seconds", title="LinearODMClassifier, defaults")
-    axis.legend()
+    figure, axes = plt.subplots(1, 2, figsize=(9, 3.6), sharey=True, layout="constrained")
+    for axis, size in zip(axes, ("rows", "values"), strict=True):
+        for kind in dict.fromkeys(row["data"] for row in rows):
+            points = [(row[size], row["seconds"]) for row in rows if row["data"] == kind]
+            if np.ptp(points, axis=0)[0] > 0:
+                axis.loglog(*np.transpose(points), marker="o", label=kind)
+        axis.grid(alpha=0.3)
+        axis.legend()
+    axes[0].set(xlabel="rows", ylabel="seconds")
+    axes[1].set(xlabel="nonzero values")
+    figure.suptitle("LinearODMClassifier, defaults")
     figure.savefig(RESULTS / "scaling.png", dpi=120)
 
 
 def main():
     warnings.simplefilter("ignore")
     keep_memory()
-    rows = [*growth("dense, 54 features", dense), *growth("text-like, 47,000 features", text_like)]
-    kinds = dict.fromkeys(row["data"] for row in rows)
-    notes = [f"- {kind}: time grows as rows^{exponent(rows, kind):.2f}." for kind in kinds]
+    by_rows = ["dense, 54 features", "text-like, 47,000 features"]
+    by_values = "text-like, 100,000 rows"
+    rows = [
+        *growth(by_rows[0], dense),
+        *growth(by_rows[1], text_like),
+        *growth(by_values, lambda length: text_like(100_000, mean_length=length), LENGTHS),
+    ]
+    notes = [
+        f"- {kind}: time grows as rows^{exponent(rows, kind, 'rows'):.2f}." for kind in by_rows
+    ]
+    notes.append(f"- {by_values}: time grows as values^{exponent(rows, by_values, 'values'):.2f}.")
     picture(rows)
     write(
         "scaling",

@@ -59,14 +59,14 @@ grid = timed(ODMClassifierCV(C1s="paper", Ds=[0.2], widths=[1.0]))
 
 errors = 1 - grid.cv_results_["mean_test_score"].reshape(11, 11)
 fig, ax = plt.subplots(figsize=(5.5, 4.5), layout="constrained")
-image = ax.imshow(100 * errors, origin="lower", cmap="viridis_r")
+image = ax.imshow(100 * errors, origin="lower", cmap="viridis_r", norm="log")
 ticks = np.arange(0, 11, 2)
 ax.set_xticks(ticks, [f"$2^{{{k}}}$" for k in ticks])
 ax.set_yticks(ticks, [f"$2^{{{k}}}$" for k in ticks])
 ax.set(xlabel="C2", ylabel="C1", title="Leave-one-out error")
 ax.plot(np.log2(grid.C2_), np.log2(grid.C1_), "r*", markersize=14, label="chosen")
 ax.legend()
-fig.colorbar(image, label="error, %")
+fig.colorbar(image, label="error, %", format="%g", ticks=[2, 3, 4, 6, 10, 20, 40])
 plt.show()
 
 # %%
