@@ -146,3 +146,25 @@ def test_killed_run_goes_on_where_it_was(tmp_path):
     after = {r.unit: r for r in store.results()}
     assert len(after) == 60
     assert all(after[unit] == result for unit, result in before.items())
+
+
+def test_processes_of_a_killed_run_end_with_the_unit_in_hand(tmp_path):
+    path = tmp_path / "s.sqlite"
+    code = (
+        "import sys; from optimargin.study import *;"
+        "run(sys.argv[1], plan([2], find_methods(['svm']), ['wdbc'], 1000), n_jobs=1)"
+    )
+    script = tmp_path / "script.py"  # a spawned process imports the main module again
+    script.write_text(f"if __name__ == '__main__':\n    {code}\n")
+    process = subprocess.Popen([sys.executable, str(script), str(path)])
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        time.sleep(0.05)
+        if path.is_file() and path.stat().st_size and len(Store(path).done()) >= 2:
+            break
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    time.sleep(2)
+    soon = len(Store(path).done())
+    time.sleep(3)
+    assert 2 <= soon == len(Store(path).done()) < 1000

@@ -26,6 +26,7 @@ from optimargin.study.protocol import make_problem
 from optimargin.study.store import Result, Store
 
 _POLL = 0.5  # seconds
+_REPORT_PAUSE = 50.0  # times as long as a look at the store takes
 
 
 @dataclass(frozen=True)
@@ -125,8 +126,11 @@ def work(path, units, scaling="all", niceness=0):
     if niceness and hasattr(os, "nice"):
         os.nice(niceness)
     store = Store(path)
+    parent = multiprocessing.parent_process()
     try:
         for unit in units:
+            if parent is not None and not parent.is_alive():
+                break  # the run was killed: its next unit is the next run's
             if store.claim(unit):
                 store.add(run_unit(unit, scaling))
     finally:
@@ -168,12 +172,13 @@ def run(path, units, *, n_jobs=1, scaling="all", niceness=0, report=None):
         return computed
     context = multiprocessing.get_context("spawn")
 
-    def start():
+    def start_process():
         process = context.Process(target=work, args=(str(path), units, scaling, niceness))
         process.start()
         return process
 
-    processes = [start() for _ in range(n_jobs)]
+    processes = [start_process() for _ in range(n_jobs)]
+    next_report = 0.0
     try:
         while processes:
             for process in list(processes):
@@ -182,9 +187,12 @@ def run(path, units, *, n_jobs=1, scaling="all", niceness=0, report=None):
                     continue
                 processes.remove(process)
                 if process.exitcode != 0 and _file_crash(store, process):
-                    processes.append(start())
-            if report is not None:
+                    processes.append(start_process())
+            if report is not None and (time.monotonic() >= next_report or not processes):
+                start = time.monotonic()
                 report(progress(store, units, max(len(processes), 1)))
+                # Reading a large store takes long: it is looked at accordingly seldom.
+                next_report = time.monotonic() + _REPORT_PAUSE * (time.monotonic() - start)
     except BaseException:
         for process in processes:
             process.terminate()
