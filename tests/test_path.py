@@ -169,8 +169,10 @@ def test_compiled_path_over_features_is_that_of_the_solver(
         points[:, 2] = rng.uniform(0, 0.8, size=8)
     learner = learners.LinearLearner(X, signs, weight, fit_intercept, center, X_test)
     compiled = learner.predict_path(points)
-    one_by_one = learners.Learner.predict_path(learner, points)
-    np.testing.assert_allclose(compiled, one_by_one, rtol=1e-9, atol=1e-9)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(learners, "_COMPILED_UP_TO", 0)
+        plain = learners.LinearLearner(X, signs, weight, fit_intercept, center, X_test)
+    np.testing.assert_allclose(compiled, plain.predict_path(points), rtol=1e-9, atol=1e-9)
 
 
 def test_path_over_features_falls_back_where_the_compiled_one_does_not_end(monkeypatch):
@@ -181,10 +183,12 @@ def test_path_over_features_falls_back_where_the_compiled_one_does_not_end(monke
     X, y = make_data()
     signs, weight = np.where(y == 1, 1.0, -1.0)[None], np.full(60, 1 / 60)
     points = np.array([[1.0, 1.0, 0.0], [64.0, 16.0, 0.2]])
-    learner = learners.LinearLearner(X, signs, weight, True, X.mean(axis=0), X)
-    expected = learner.predict_path(points)
+    expected = learners.LinearLearner(X, signs, weight, True, X.mean(axis=0), X)
     monkeypatch.setattr(learners, "FeatureNewton", Endless)
-    np.testing.assert_allclose(learner.predict_path(points), expected, rtol=1e-9)
+    learner = learners.LinearLearner(X, signs, weight, True, X.mean(axis=0), X)
+    np.testing.assert_allclose(
+        learner.predict_path(points), expected.predict_path(points), rtol=1e-9
+    )
 
 
 def test_widths_are_multiples_of_the_mean_distance():

@@ -253,10 +253,17 @@ class _FeatureSystem(_System):
 
     def equations_without(self, rows):
         """Return the normal equations without the contributions of `rows`."""
-        curvature = np.zeros_like(self.point.curvature)
-        curvature[rows] = self.point.curvature[rows]
-        matrix, right = self._equations(curvature, identity=0.0)
-        return self._full[0] - matrix, self._full[1] - right
+        if self.problem.design.is_sparse:
+            curvature = np.zeros_like(self.point.curvature)
+            curvature[rows] = self.point.curvature[rows]
+            matrix, right = self._equations(curvature, identity=0.0)
+            return self._full[0] - matrix, self._full[1] - right
+        left_out = np.zeros(self.decision.size, dtype=bool)
+        left_out[rows] = True
+        places = np.flatnonzero(left_out[self.active])
+        Z = self._packed(self.active[places])
+        weighted = Z * (self.root[places] ** 2)[:, None]
+        return self._full[0] - Z.T @ weighted, self._full[1] - self.target[places] @ weighted
 
     def without(self, rows):
         solution = _solve(*self.equations_without(rows))

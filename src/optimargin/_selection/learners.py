@@ -272,8 +272,14 @@ class LinearLearner(Learner):
         self.signs = signs
         self.weight = weight
         self.fit_intercept = fit_intercept
-        self._solver = SOLVERS["newton"](tol=1e-12, max_iter=1000)
         self.solutions = []
+        self._compiled = []
+        if not self.design.is_sparse and self.design.X.size <= _COMPILED_UP_TO:
+            rows = self._columns(self.design)
+            self._compiled = [FeatureNewton(rows, y, weight, fit_intercept) for y in signs]
+        # Where the compiled solver was, all that is left to do is to certify what it found.
+        exactly = {"exact_up_to": 0.0} if self._compiled else {}
+        self._solver = SOLVERS["newton"](tol=1e-12, max_iter=1000, **exactly)
 
     def fit(self, C1, C2, D):
         self._problems = [
@@ -283,20 +289,26 @@ class LinearLearner(Learner):
             for y in self.signs
         ]
         starts = [(last.coef, last.intercept) for last in self.solutions]
+        if self._compiled:
+            starts = [self._compiled_solution(newton, C1, C2, D) for newton in self._compiled]
         self.solutions = [
             self._solver.solve(problem, *start)
             for problem, start in zip_longest(self._problems, starts, fillvalue=(None, 0.0))
         ]
         return self
 
+    def _compiled_solution(self, newton, C1, C2, D):
+        newton.solve(C1, C2, D)
+        coef = newton.coef.copy()
+        return (coef[:-1], float(coef[-1])) if self.fit_intercept else (coef, 0.0)
+
     def predict_path(self, points):
-        if self.design.is_sparse or self.design.X.size > _COMPILED_UP_TO:
+        if not self._compiled:
             return super().predict_path(points)
-        rows, test = self._columns(self.design), self._columns(self.test_design)
+        test = self._columns(self.test_design)
         decisions = np.empty((len(points), test.shape[0], len(self.signs)))
-        coef = np.empty((len(points), rows.shape[1]))
-        for k, y in enumerate(self.signs):
-            newton = FeatureNewton(rows, y, self.weight, self.fit_intercept)
+        coef = np.empty((len(points), test.shape[1]))
+        for k, newton in enumerate(self._compiled):
             if not newton.solve_path(points, coef).all():
                 return super().predict_path(points)  # slower, for the ill-conditioned
             decisions[..., k] = coef @ test.T
