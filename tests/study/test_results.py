@@ -49,6 +49,15 @@ def test_paper_has_all_its_cells():
     assert np.round(means, 3).tolist() == [0.817, 0.833]
 
 
+def test_methods_with_few_results_have_a_table_of_their_own():
+    (section,) = make_sections(results(6) + results(2, methods=("mdo",)))
+    main, _, further, _ = section["tables"]
+    assert main.head == ["set", "SVM", "ODM", "SVM, wide grid", "repeats"]
+    assert {row[-1] for row in main.rows} == {"6"}
+    assert further.head == ["set", "SVM", "ODM", "MDO", "repeats"]
+    assert {row[-1] for row in further.rows} == {"2"}
+
+
 def test_verdict_is_that_of_a_paired_t_test():
     rng = np.random.default_rng(1)
     for shift in np.linspace(-0.02, 0.02, 9):
@@ -67,9 +76,9 @@ def test_verdict_is_that_of_a_paired_t_test():
 
 
 def test_comparison_counts_common_repeats_alone():
-    some = [r for r in results() if not (r.unit.method == "odm" and r.unit.repeat > 2)]
+    some = [r for r in results() if not (r.unit.method == "odm" and r.unit.repeat > 3)]
     comparison = make_comparison(some, 2)
-    assert comparison.repeats == dict.fromkeys(["sonar", "wdbc", "german"], 2)
+    assert comparison.repeats == dict.fromkeys(["sonar", "wdbc", "german"], 3)
     assert make_comparison(results(), 2).win_tie_loss("odm") == (3, 0, 0)
     assert make_comparison(results(), 2).win_tie_loss("svm", "odm") == (0, 0, 3)
     assert make_comparison([], 3).datasets == []

@@ -100,11 +100,22 @@ def make_sections(results):
                 "tables": [
                     tables.accuracy_table(comparison),
                     tables.agreement_table(comparison),
+                    *_further_tables(results, comparison),
                     tables.time_table(results, number),
                 ],
             }
         )
     return sections
+
+
+def _further_tables(results, comparison):
+    """Return a table of the methods that have few results, beside SVM and ODM."""
+    own = {r.unit.method for r in results if r.unit.table == comparison.number}
+    few = own - set(comparison.methods)
+    if not few:
+        return []
+    further = make_comparison(results, comparison.number, {REFERENCE, "odm", *few})
+    return [tables.accuracy_table(further, ", further methods")] if further.datasets else []
 
 
 def make_context(results):

@@ -146,8 +146,8 @@ def make_comparison(results, number, methods=None):
     number : int
         Of the paper's table.
     methods : sequence of str, default=None
-        When not given, those with results for at least half as many sets as any method has:
-        one that has only begun would leave no sets to compare on.
+        When not given, those with at least half as many results as any method has: one that
+        has only begun would leave few sets and repeats to compare on.
 
     Returns
     -------
@@ -159,10 +159,12 @@ def make_comparison(results, number, methods=None):
     for r in results:
         if r.unit.table == number and r.error is None:
             accuracies.setdefault((r.unit.dataset, r.unit.method), {})[r.unit.repeat] = r.accuracy
-    covered = Counter(method for _, method in accuracies)
+    covered: Counter = Counter()
+    for (_, method), by_repeat in accuracies.items():
+        covered[method] += len(by_repeat)
     if methods is None:
         least = max(covered.values(), default=0) / 2
-        methods = [m for m, n_sets in covered.items() if n_sets >= least]
+        methods = [m for m, n_results in covered.items() if n_results >= least]
     chosen = [m for m in METHODS if m in covered and m in methods]
     cells, repeats = {}, {}
     for dataset in set_names(number):

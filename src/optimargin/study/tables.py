@@ -139,7 +139,7 @@ def data_table():
     )
 
 
-def accuracy_table(comparison):
+def accuracy_table(comparison, note=""):
     """Return Tables 2 to 4: accuracies of all methods, marked against the SVM of the paper."""
     c = comparison
     spans = sorted(set(c.repeats.values()))
@@ -164,7 +164,7 @@ def accuracy_table(comparison):
             ]
             foot.append(["win/tie/loss against SVM", *counts, ""])
     return TextTable(
-        f"Table {c.number}: accuracy on {TABLES[c.number].title}, mean±std of {repeats} half "
+        f"Table {c.number}{note}: accuracy on {TABLES[c.number].title}, mean±std of {repeats} half "
         "splits; •/◦ significantly better/worse than SVM (paired t-test, 95 %)",
         ["set", *(METHODS[m].label for m in c.methods), "repeats"],
         rows,
