@@ -7,9 +7,10 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
-from optimargin import LinearODMClassifier, ODMClassifier
+from optimargin import LinearODMClassifier, LinearODMClassifierCV, ODMClassifier
+from optimargin.baselines import MaximalAverageMargin
 from tests.cases import ESTIMATORS, models, two_classes, untidy_csr, with_wide_indices
 
 X, Y = two_classes(20, 3)
@@ -287,3 +288,16 @@ def test_warnings_point_at_the_line_of_the_user(fit):
     with pytest.warns() as caught:
         fit()
     assert {warning.filename for warning in caught} == {__file__}
+
+
+def test_warnings_need_no_module_around_them():
+    code = "LinearODMClassifier(max_iter=1).fit(1e3 * X, Y)"
+    with pytest.warns(ConvergenceWarning):
+        exec(code, {"LinearODMClassifier": LinearODMClassifier, "X": X, "Y": Y})
+
+
+@pytest.mark.parametrize("label", ["a", 1, True])
+def test_labels_are_named_as_they_were_written(label):
+    for model in (LinearODMClassifier(), LinearODMClassifierCV(), MaximalAverageMargin()):
+        with pytest.raises(ValueError, match=re.escape(f"one class only ({label!r})")):
+            model.fit(X, np.array([label] * len(X)))

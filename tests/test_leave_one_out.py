@@ -1,6 +1,8 @@
 """The closed forms against refits."""
 
 import pickle
+import tracemalloc
+import warnings
 
 import numpy as np
 import pytest
@@ -245,15 +247,30 @@ def test_a_fold_with_every_active_sample_leaves_the_intercept():
     assert np.isfinite(model.kfold_decision_function(2)).all()
 
 
-def test_closed_form_stays_within_the_memory_limit_of_the_fit(monkeypatch):
-    X, y = make_moons(2000, noise=0.2, random_state=0)
-    whole = ODMClassifier(2.0**16, 0.0, 0.2, gamma=10.0, random_state=0).fit(X, y)
-    expected = whole.loo_decision_function()
-    limited = ODMClassifier(
-        2.0**16, 0.0, 0.2, gamma=10.0, solver="newton_cg", cache_size=7, random_state=0
-    ).fit(X, y)
-    monkeypatch.setattr("optimargin._kernel_base.gram_matrix", None)  # never the whole matrix
-    np.testing.assert_allclose(limited.loo_decision_function(), expected, atol=1e-5)
+def test_closed_form_stays_within_the_memory_limit_of_the_fit():
+    X, y = make_moons(3000, noise=0.2, random_state=0)
+    model = ODMClassifier(2.0**16, 0.0, 0.2, gamma=10.0, random_state=0)
+    expected = model.fit(X, y).loo_decision_function()
+    model.set_params(solver="newton_cg", cache_size=20).fit(X, y)
+    tracemalloc.start()
+    scores = model.loo_decision_function()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak <= 20e6  # the whole matrix has 72 MB
+    np.testing.assert_allclose(scores, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("prices", [(2.0**14, 16.0, 0.3), (2.0**10, 2.0**8, 0.1)])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_exact_form_with_a_memory_limit_is_that_without(prices, fit_intercept):
+    X, y = make_moons(100, noise=0.3, random_state=1)
+    model = ODMClassifier(*prices, gamma=5.0, fit_intercept=fit_intercept, random_state=0)
+    expected = model.fit(X, y).loo_decision_function(exact=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # that little fits
+        limited = model.set_params(solver="newton_cg", cache_size=0.02, tol=1e-9).fit(X, y)
+        scores = limited.loo_decision_function(exact=True)
+    np.testing.assert_allclose(scores, expected, atol=1e-6)
 
 
 def test_closed_form_beyond_the_memory_limit_says_what_to_set():

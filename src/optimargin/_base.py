@@ -131,11 +131,7 @@ class BaseMarginClassifier(
         X = canonical(X)
         check_classification_targets(y)
         self.classes_ = np.unique(y)
-        if self.classes_.size < 2:
-            raise ValueError(
-                f"y has one class only ({self.classes_[0]!r}): a classifier needs samples of at "
-                "least two classes."
-            )
+        check_two_classes(self.classes_)
         training = self._training_problems(X, y, sample_weight)
         self.solver_ = self._choose_solver(training.X)
         solver = self._make_solver()
@@ -276,7 +272,7 @@ class BaseMarginClassifier(
         empty = self.classes_[totals * factor == 0]
         if empty.size:
             raise ValueError(
-                f"All samples of class {empty[0]!r} have zero weight (sample_weight times "
+                f"All samples of class {empty.tolist()[0]!r} have zero weight (sample_weight times "
                 "class_weight): give the class a positive weight or remove it from y."
             )
         return factor
@@ -318,6 +314,15 @@ class BaseMarginClassifier(
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def check_two_classes(classes):
+    """Raise a clear error for labels of a single class."""
+    if classes.size < 2:
+        raise ValueError(
+            f"y has one class only ({classes.tolist()[0]!r}): a classifier needs samples of at "
+            "least two classes."
+        )
 
 
 def check_weights(sample_weight, X):

@@ -14,7 +14,7 @@ from sklearn.utils.extmath import row_norms
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from optimargin._base import check_scale
+from optimargin._base import check_scale, check_two_classes
 from optimargin.kernels import PreparedKernel
 from optimargin.landmarks import RandomPivots
 from optimargin.problems import (
@@ -50,7 +50,8 @@ def describe(k, chunk):
         check_consistent_length(X, y)
         if X.shape[0]:
             check_classification_targets(y)
-        weight = np.ones(len(y)) if weight is None else np.asarray(weight, dtype=np.float64)
+        weight = np.ones(len(y)) if weight is None else weight
+        weight = np.ascontiguousarray(weight, dtype=np.float64)
         check_consistent_length(y, weight)
         if not np.isfinite(weight).all() or (weight < 0).any():
             raise ValueError("sample_weight must be finite and at least zero.")
@@ -120,11 +121,7 @@ def join(parts):
     if len(widths) > 1:
         raise ValueError(f"Chunks have different numbers of features: {sorted(widths)}.")
     classes = np.unique(np.concatenate([part["labels"] for part in filled]))
-    if classes.size < 2:
-        raise ValueError(
-            f"y has one class only ({classes[0]!r}): a classifier needs samples of at least two "
-            "classes."
-        )
+    check_two_classes(classes)
     totals = np.zeros(classes.size)
     for part in filled:
         totals[np.searchsorted(classes, part["labels"])] += part["label_weight"]
@@ -156,7 +153,8 @@ class ChunkedFit:
         self.data = join(chunks.gather(describe))
         estimator.classes_ = self.data.classes
         estimator.n_features_in_ = self.data.n_features
-        estimator.__dict__.pop("feature_names_in_", None)
+        for stale in ("feature_names_in_", "support_", "t_", "_training_data"):
+            estimator.__dict__.pop(stale, None)
         if chunks.feature_names is not None:
             estimator.feature_names_in_ = np.asarray(chunks.feature_names, dtype=object)
         factor = estimator._checked_class_factors(self.data.class_totals)
@@ -270,7 +268,6 @@ def fit_linear(estimator, chunks):
     coef = np.array([solution.coef for solution in solutions])
     shift = 0.0 if center is None else -(coef @ center)
     intercept = np.array([solution.intercept for solution in solutions]) + shift
-    estimator.__dict__.pop("t_", None)
     estimator.coef_ = coef.astype(data.dtype, copy=False)
     estimator.intercept_ = intercept.astype(data.dtype, copy=False)
     return estimator

@@ -19,7 +19,7 @@ from sklearn.utils.metadata_routing import (
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from optimargin._base import BaseMarginClassifier
+from optimargin._base import BaseMarginClassifier, check_two_classes
 from optimargin._doc_link import DocLinkMixin
 from optimargin._kernel_base import KernelClassifier
 from optimargin._selection.grid import make_grid, run_grid, single_threaded
@@ -96,11 +96,7 @@ class BaseSelectionCV(DocLinkMixin, ClassifierMixin, BaseEstimator, metaclass=AB
         X_checked, y_checked = validate_data(self, X, y, **checks)
         check_classification_targets(y_checked)
         self.classes_ = np.unique(y_checked)
-        if self.classes_.size < 2:
-            raise ValueError(
-                f"y has one class only ({self.classes_[0]!r}): a classifier needs samples of at "
-                "least two classes."
-            )
+        check_two_classes(self.classes_)
         routed = self._route(sample_weight, params)
         weight = sample_weight
         if weight is not None:

@@ -275,9 +275,9 @@ class ODMClassifier(ODMMixin, KernelClassifier):
     def _prepare_rebuilding(self, X):
         self._landmarks_are_known = True
         self.solver = "newton"
-        is_exact_kernel = self.approximation is None and self.kernel != "linear"
-        if is_exact_kernel and 8e-6 * X.shape[0] ** 2 > self.cache_size:
-            self.solver, self.tol = "newton_cg", 0.0  # kernel values on demand, in full precision
+        had_limit = self.approximation is None and self.solver_ != "newton"
+        if had_limit and self.kernel != "linear" and 8e-6 * X.shape[0] ** 2 > self.cache_size:
+            self.solver, self.tol = "newton_cg", 0.0  # values on demand, in the precision of X
 
     def _check_approximation(self):
         if not self._kernel.is_positive_semidefinite:

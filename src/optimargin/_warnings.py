@@ -14,7 +14,11 @@ def warn_user(message, category=UserWarning):
     message : str
     category : type of Warning, default=UserWarning
     """
-    level = 2
-    while sys._getframe(level - 1).f_globals["__name__"].split(".")[0] in _PASSED_THROUGH:
-        level += 1
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back and _package(frame) in _PASSED_THROUGH:
+        level, frame = level + 1, frame.f_back
     warnings.warn(message, category, stacklevel=level)
+
+
+def _package(frame):
+    return str(frame.f_globals.get("__name__")).split(".")[0]

@@ -211,5 +211,5 @@ def _existing(name, path):
 
 def _positive(name, value):
     if int(value) != value or value < 1:
-        raise ValueError(f"{name} must be a positive integer; got {value!r}.")
+        raise ValueError(f"{name} must be a positive integer; got {value}.")
     return int(value)

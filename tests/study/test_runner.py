@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -164,7 +165,11 @@ def test_processes_of_a_killed_run_end_with_the_unit_in_hand(tmp_path):
             break
     process.send_signal(signal.SIGKILL)
     process.wait()
-    time.sleep(2)
-    soon = len(Store(path).done())
-    time.sleep(3)
-    assert 2 <= soon == len(Store(path).done()) < 1000
+    with sqlite3.connect(path) as database:
+        in_hand = database.execute
+        while in_hand("SELECT * FROM claims").fetchall() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        finished = len(Store(path).done())
+        time.sleep(1)
+        assert not in_hand("SELECT * FROM claims").fetchall()
+    assert 2 <= finished == len(Store(path).done()) < 1000

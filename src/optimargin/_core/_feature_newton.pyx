@@ -17,10 +17,11 @@ from libc.string cimport memcpy, memset
 from scipy.linalg.cython_blas cimport ddot, dgemv, dsyr
 from scipy.linalg.cython_lapack cimport dpotrf, dpotrs
 
-from optimargin._core._line_search cimport optimargin_odm_evaluate, step_length
+from optimargin._core._line_search cimport optimargin_odm_evaluate, side_of_band, step_length
 
 cdef int MAX_ITER = 200
 cdef double SETTLED = 1e-20  # relative gap at which a final active set needs no further step
+cdef double AT_A_KINK = 1e-12  # relative gap that will do where the last step would cross one
 
 
 cdef class FeatureNewton:
@@ -100,19 +101,23 @@ cdef class FeatureNewton:
             return True
         # A start far away can keep Newton's method from ending on ill-conditioned data.
         memset(&self._coef[0], 0, self.d * sizeof(double))
-        return self._iterate()
+        self._forget_sides()
+        if self._iterate():
+            return True
+        memset(&self._coef[0], 0, self.d * sizeof(double))
+        self._forget_sides()
+        return False
 
     cdef bint _iterate(self) noexcept nogil:
         cdef int i, j, n_unchanged = 0
-        cdef double length = 0.0, linear, quadratic, square
+        cdef double length = 0.0, linear, quadratic, square, gap
         self._multiply(&self._coef[0], &self._margin[0])
         for _ in range(MAX_ITER):
             square = self._evaluate()
             n_unchanged = n_unchanged + 1 if self._update_sides() == 0 and length == 1.0 else 0
-            if n_unchanged == 2 or (
-                n_unchanged == 1 and 0.5 * square <= SETTLED * max(self.objective, 1e-3)
-            ):
-                return True
+            gap = 0.5 * square / max(self.objective, 1e-3)
+            if n_unchanged == 2 or (n_unchanged == 1 and gap <= SETTLED):
+                return gap <= SETTLED  # or rounding has spoilt the matrices
             if self._direction() != 0:
                 return False
             self._multiply(&self._step[0], &self._slope[0])
@@ -127,10 +132,9 @@ cdef class FeatureNewton:
             if length == 0.0:
                 # The objective is at its minimum up to rounding. Its square root, the distance
                 # to the solution, may not be: a step on the final active set still helps.
-                if self._keeps_sides():
-                    for j in range(self.d):
-                        self._coef[j] += self._step[j]
-                return True
+                if not self._keeps_sides():
+                    return gap <= AT_A_KINK
+                length = 1.0
             for j in range(self.d):
                 self._coef[j] += length * self._step[j]
             for i in range(self.n):
@@ -146,12 +150,7 @@ cdef class FeatureNewton:
         return True
 
     cdef signed char _side_of(self, int i, double margin) noexcept nogil:
-        if self._weight[i] > 0.0:
-            if margin < 1.0 - self.D:
-                return -1
-            if margin > 1.0 + self.D and self.C2 > 0.0:
-                return 1
-        return 0
+        return side_of_band(margin, self._weight[i], self.C2, self.D)
 
     cdef double _evaluate(self) noexcept nogil:
         """Compute objective and gradient; return the gradient's square."""
@@ -178,10 +177,7 @@ cdef class FeatureNewton:
         cdef int i, n_changes = 0
         cdef signed char side
         if self.n_updates > 2 * self.n:  # before the rounding of updates adds up
-            self.n_updates = 0
-            memset(&self._side[0], 0, self.n)
-            memset(&self._below[0, 0], 0, self.d * self.d * sizeof(double))
-            memset(&self._above[0, 0], 0, self.d * self.d * sizeof(double))
+            self._forget_sides()
         for i in range(self.n):
             side = self._side_of(i, self._margin[i])
             if side != self._side[i]:
@@ -191,6 +187,12 @@ cdef class FeatureNewton:
                 self._side[i] = side
         self.n_updates += n_changes
         return n_changes
+
+    cdef void _forget_sides(self) noexcept nogil:
+        self.n_updates = 0
+        memset(&self._side[0], 0, self.n)
+        memset(&self._below[0, 0], 0, <size_t> self.d * self.d * sizeof(double))
+        memset(&self._above[0, 0], 0, <size_t> self.d * self.d * sizeof(double))
 
     cdef void _add(self, int i, signed char side, double weight) noexcept nogil:
         cdef int one = 1

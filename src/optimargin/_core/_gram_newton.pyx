@@ -19,7 +19,7 @@ from libc.string cimport memcpy, memset
 from scipy.linalg.cython_blas cimport dgemv
 
 from optimargin._core._active_system cimport ActiveSystem
-from optimargin._core._line_search cimport step_length
+from optimargin._core._line_search cimport side_of_band, step_length
 
 cdef int MAX_ITER = 200
 INDEFINITE = "The kernel matrix is too far from positive semi-definite."
@@ -181,13 +181,7 @@ cdef class GramNewton(ActiveSystem):
         return True
 
     cdef int _side_of(self, int i, double value) noexcept nogil:
-        cdef double margin = self._y[i] * value
-        if self._weight[i] > 0.0:
-            if margin < 1.0 - self.D:
-                return -1
-            if margin > 1.0 + self.D and self.C2 > 0.0:
-                return 1
-        return 0
+        return side_of_band(self._y[i] * value, self._weight[i], self.C2, self.D)
 
     cdef bint _classify(self, const double* decision, double intercept) noexcept nogil:
         """Note on which side of the band each sample lies; return whether nothing changed."""

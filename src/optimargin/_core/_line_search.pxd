@@ -1,4 +1,4 @@
-"""The step length of Newton's method on one ODM problem."""
+"""What Newton's methods for one ODM problem share: the sides of the band, the step length."""
 
 cdef extern from "odm_loss.h" nogil:
     double optimargin_odm_evaluate(
@@ -9,6 +9,18 @@ cdef extern from "odm_loss.h" nogil:
         const double* margin, const double* slope, const double* weight,
         double C1, double C2, double D, double t, double* out, Py_ssize_t n,
     )
+
+
+cdef inline int side_of_band(
+    double margin, double weight, double C2, double D
+) noexcept nogil:
+    """Return -1 below the band of the loss, 1 above it, 0 where the loss has no curvature."""
+    if weight > 0.0:
+        if margin < 1.0 - D:
+            return -1
+        if margin > 1.0 + D and C2 > 0.0:
+            return 1
+    return 0
 
 
 cdef inline double step_length(

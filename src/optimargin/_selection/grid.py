@@ -129,9 +129,11 @@ def grid_values(name, given, paper, allowed):
         raise ValueError(f"{name}={given!r} is unknown: use a list of numbers or 'paper'.")
     values = np.asarray(given, dtype=np.float64)
     if values.ndim != 1 or values.size == 0:
-        raise ValueError(f"{name} must be a list of at least one number, got {given!r}.")
+        raise ValueError(f"{name} must be a list of at least one number, got {values.tolist()}.")
     if not all(value in allowed and math.isfinite(value) for value in values):
-        raise ValueError(f"{name} has values that are not finite or not {allowed}: {given!r}.")
+        raise ValueError(
+            f"{name} has values that are not finite or not {allowed}: {values.tolist()}."
+        )
     return values
 
 

@@ -31,6 +31,7 @@ from optimargin.problems import FeatureDesign, LinearGramDesign, MarginProblem, 
 from optimargin.solvers import SOLVERS
 
 _COMPILED_UP_TO = 2**21  # elements of X: above, the interpreter's share in a solve is small
+_FEW_FEATURES = 256  # up to which updates by single rows beat products of matrices
 
 
 @dataclass(frozen=True)
@@ -274,7 +275,8 @@ class LinearLearner(Learner):
         self.fit_intercept = fit_intercept
         self.solutions = []
         self._compiled = []
-        if not self.design.is_sparse and self.design.X.size <= _COMPILED_UP_TO:
+        is_small = X.shape[1] <= _FEW_FEATURES and X.shape[0] * X.shape[1] <= _COMPILED_UP_TO
+        if is_small and not self.design.is_sparse:
             rows = self._columns(self.design)
             self._compiled = [FeatureNewton(rows, y, weight, fit_intercept) for y in signs]
         # Where the compiled solver was, all that is left to do is to certify what it found.

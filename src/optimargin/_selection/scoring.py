@@ -154,16 +154,16 @@ class Score:
             return float(right.mean() if training.sample_weight is None else weight @ right)
         params = {key: np.asarray(value)[rows] for key, value in self.params.items()}
         model = _Decided(training.classes, decision)
+        name = getattr(self.name, "__name__", self.name)
         try:
             value = self._scorer(model, rows[:, None], training.classes[encoded], **params)
         except Exception as error:
             raise ValueError(
-                f"The scorer {self.name!r} failed at {where}: {error}. It is given held-out "
+                f"The scorer {name!r} failed at {where}: {error}. It is given held-out "
                 "decision values, so it must need no more than decision_function or predict."
             ) from error
         if not (isinstance(value, Real) and math.isfinite(value)):
             raise ValueError(
-                f"The scorer {self.name!r} returned {value!r} at {where}: it must return a "
-                "finite number."
+                f"The scorer {name!r} returned {value} at {where}: it must return a finite number."
             )
         return float(value)

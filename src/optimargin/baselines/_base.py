@@ -9,6 +9,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from optimargin._base import check_two_classes
 from optimargin.kernels import Kernel, resolve_gamma
 
 KERNEL_CONSTRAINTS: dict = {
@@ -47,10 +48,7 @@ class TwoClassBaseline(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
             raise ValueError(
                 "Only binary classification is supported. The type of the target is multiclass."
             )
-        if self.classes_.size < 2:
-            raise ValueError(
-                f"y has one class only ({self.classes_[0]!r}): a classifier needs two classes."
-            )
+        check_two_classes(self.classes_)
         self._fit(X, np.where(encoded == 1, 1.0, -1.0))
         return self
 

@@ -18,6 +18,8 @@ _COPIED = (
     "classes_",
     "n_features_in_",
     "feature_names_in_",
+    "C1_",
+    "C2_",
     "coef_",
     "intercept_",
     "support_vectors_",

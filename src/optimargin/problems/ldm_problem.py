@@ -216,8 +216,8 @@ class LDMProblem:
         r = self.design.represent(share)
         if r @ self.design.metric(r) <= _INSEPARABLE**2 * np.max(self.design.squared_norms):
             raise ValueError(
-                "The classes cannot be separated in this kernel, so a hard margin (C=inf) has no "
-                "solution: use a finite C or another kernel."
+                "The classes cannot be separated, so a hard margin (C=inf) has no solution: use a "
+                "finite C."
             )
 
     def _balance(self, box_dual, slack):

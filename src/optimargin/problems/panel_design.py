@@ -8,6 +8,7 @@ are kept, in the order in which they became active, and all others are computed 
 
 from functools import cached_property
 from itertools import pairwise
+from math import ceil
 from threading import Lock
 
 import numpy as np
@@ -20,7 +21,7 @@ from optimargin.kernels import RowCache
 from optimargin.problems.kernel_design import KernelDesign
 
 _PANEL_ROWS = 128
-_SMALL_BLOCK = 2e7  # bytes that any limit has room for
+_SMALL_BLOCK = 4e7  # bytes that any limit has room for
 _PANEL_SHARE = 0.75  # of the limit, where not all fits; the rest is left to preconditioners
 
 
@@ -221,13 +222,16 @@ class PanelDesign(KernelDesign):
 
     def block(self, rows):
         """Return ``K[rows][:, rows]`` as a new float64 array."""
-        if 8 * rows.size**2 > max(self._max_bytes, _SMALL_BLOCK):
+        n_bytes = 16 * rows.size**2  # and as much for a factor
+        if n_bytes > max(self._max_bytes, _SMALL_BLOCK):
             raise ValueError(
-                f"The kernel values between the {rows.size} samples outside the band of the loss "
-                f"take {8e-6 * rows.size**2:.0f} MB, more than cache_size: set cache_size to that, "
-                "or a larger D or smaller C2, which leave fewer samples outside."
+                f"The kernel matrix of the {rows.size} samples outside the band of the loss and "
+                f"its factor take {ceil(n_bytes / 1e6)} MB, more than cache_size: set cache_size "
+                "to that, or a larger D or smaller C2, which leave fewer samples outside."
             )
-        return self._kernel.block(rows, rows).astype(np.float64)
+        if n_bytes > _SMALL_BLOCK:
+            self._working = Panels(self._kernel)  # makes room
+        return self._kernel.block(rows, rows).astype(np.float64, copy=False)
 
     @cached_property
     def squared_norms(self):

@@ -61,6 +61,8 @@ class DualCD(Solver):
             wait = _epochs_to_go(n_iter - last_check, old_gap, gap, self.tol)
             last_check, next_check = n_iter, n_iter + min(max(wait, 1), n_iter)
             descent.unshrink()
+        if n_iter > last_check and gap > self.tol:  # stopped from outside
+            point = self._better(problem, point, descent.intercept, image, dual)
         return Solution.from_point(point, n_iter)
 
     @staticmethod

@@ -64,7 +64,7 @@ class InteriorPoint(Solver):
         if problem.is_hard and not np.isfinite(best.gap):
             raise ValueError(
                 f"No model with all margins at least one was found in {n_iter} iterations: the "
-                "classes may not be separable in this kernel. Use a finite C."
+                "classes may not be separable. Use a finite C."
             )
         return best, n_iter
 

@@ -146,6 +146,8 @@ class _FeatureSystem:
         if 2 * np.count_nonzero(change) > np.count_nonzero(curvature):
             self.gram, change = np.zeros(()), curvature
         self.gram = self.gram + problem.design.weighted_gram(change)
+        if self.gram.diagonal().min() < 0:  # rounding of rows that differ much in length
+            self.gram = problem.design.weighted_gram(curvature)
         self.weight = curvature
         hessian = self.gram.copy()
         hessian[np.arange(n_coef), np.arange(n_coef)] += 1.0
@@ -193,6 +195,9 @@ class _SampleSystem:
             return block
 
         image = point.residual_image[active]
+        if not (design.complete or point.curvature[active].all()):
+            # A kink that is held on to adds samples where such a design left the image out.
+            image = design.decision(point.residual)[active]
         moved, intercept_step = _active_step(
             self.problem, point, active, curvature, scaled_block, image
         )

@@ -64,7 +64,7 @@ class NewtonCG(Solver):
         """
         n_iter = 1
         if point.relative_gap <= self.tol:
-            return Solution.from_point(point, n_iter)
+            return Solution.from_point(space.finish(point), n_iter)
         for n_iter in self.iterations():  # noqa: B007
             moved, length = space.step(point)
             if length == 0 and space.accuracy <= _FINEST:

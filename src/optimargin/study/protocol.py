@@ -6,7 +6,7 @@ each unit can be computed again by itself, and all methods see the same halves.
 """
 
 import zlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -208,8 +208,3 @@ def plan(tables, methods, datasets=None, repeats=None):
                 if number in method.tables
             ]
     return sorted(units, key=lambda unit: unit.repeat)
-
-
-def with_kernel(problem, kernel):
-    """Return the same data for another kernel."""
-    return replace(problem, kernel=kernel)
