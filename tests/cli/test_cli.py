@@ -322,3 +322,66 @@ def test_a_hundred_mutated_files_through_the_command(run, tmp_path):
             assert f"{path}, line " in err or "one class only" in err or "continuous" in err, err
         codes.append(code)
     assert 10 < sum(codes) < 100
+
+
+def test_what_is_read_is_never_overwritten(run, flowers, tmp_path):
+    text, model = flowers.read_bytes(), tmp_path / "m"
+    assert run("train", flowers, model)[0] == 0
+    content = model.read_bytes()
+    for arguments in (
+        ("train", flowers, flowers),
+        ("train", flowers, tmp_path / "new", "--save-plot", tmp_path / "." / "flowers.csv"),
+        ("select", flowers, flowers),
+        ("scale", flowers, flowers),
+        ("predict", flowers, model, model),
+        ("predict", flowers, model, flowers),
+    ):
+        code, _, err = run(*arguments)
+        assert code == 2, arguments
+        assert "choose another name" in err or "--save-plot" in err
+    assert flowers.read_bytes() == text
+    assert model.read_bytes() == content
+
+
+def test_select_tells_scaling_and_leave_one_out_error(run, flowers, tmp_path):
+    code, out, _ = run("select", flowers, tmp_path / "m", "--json", "--max-evals", "8")
+    told = json.loads(out)
+    assert code == 0
+    assert told["scaling"] == "StandardScaler"
+    assert 0 < told["loo_error"] < 0.2
+    assert "StandardScaler, part of the model" in run("inspect", tmp_path / "m")[1]
+
+
+def test_search_counts_its_evaluations_to_the_end(run, flowers, tmp_path):
+    err = run("select", flowers, tmp_path / "m", "--max-evals", "8")[2]
+    assert "9 of 9 evaluations" in err
+    assert "about 0 s to go" in err
+
+
+def test_predict_says_what_it_took_for_granted(run, flowers, tmp_path):
+    run("train", flowers, tmp_path / "m")
+    nameless = tmp_path / "nameless.csv"
+    nameless.write_text("6.0,2.7,5.1,1.6\n")
+    assert "taken in their order" in run("predict", nameless, tmp_path / "m", tmp_path / "o")[1]
+    others = tmp_path / "others.csv"
+    others.write_text(flowers.read_text().replace("versicolor", "a").replace("virginica", "b"))
+    assert "no accuracy" in run("predict", others, tmp_path / "m", tmp_path / "o")[1]
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [("1,inf,a", "'inf' is not finite"), ("1,x,a", "--label if these are the classes")],
+)
+def test_bad_cells_come_with_advice(row, message, run, tmp_path):
+    path = tmp_path / "bad.csv"
+    path.write_text(f"p,q,kind\n1,2,a\n2,1,b\n{row}\n")
+    code, _, err = run("train", path, tmp_path / "m")
+    assert code == 1
+    assert f"{path}, line 4, column 2 ('q')" in err
+    assert message in err
+
+
+def test_measurements_are_no_labels(run, tmp_path):
+    path = tmp_path / "heights.csv"
+    path.write_text("p,q,height\n1,2,1.75\n2,1,1.62\n3,4,1.81\n")
+    assert "name the column of the classes" in run("train", path, tmp_path / "m")[2]

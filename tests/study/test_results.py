@@ -135,7 +135,7 @@ def test_tables_are_written_with_their_verdicts(tmp_path):
 
 def test_claims_about_margins_are_counted():
     def claim(dataset, right, minimum):
-        kind = {"right": right, "minimum": minimum, "svm_minimum": 0.0}
+        kind = {"right": right, "minimum": minimum, "svm_minimum": 0.0, "smaller": minimum < 0}
         return {"dataset": dataset, "method": "odm", "geometric": kind, "functional": kind}
 
     first, second = margin_verdicts([claim("wdbc", 0.9, -1.0), claim("sonar", 0.2, -1.0)])

@@ -78,5 +78,8 @@ def main(arguments: list[str] | None = None) -> None:
         app(spell_out_weights(arguments), prog_name="optimargin")
     except MemoryError:
         fail("not enough memory: use fewer samples or features, or --linear.")
+    except ModuleNotFoundError as error:
+        needs_extra = arguments[:1] in (["study"], ["data"])
+        fail(f"{error}: pip install 'optimargin[study]'." if needs_extra else error)
     except (ValueError, TypeError, OSError, ImportError) as error:
         fail(error)

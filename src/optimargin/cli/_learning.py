@@ -5,6 +5,7 @@ from dataclasses import asdict
 import numpy as np
 import typer
 from scipy.sparse import issparse
+from sklearn.utils.multiclass import type_of_target
 
 import optimargin
 from optimargin.cli import _options as opt
@@ -35,6 +36,8 @@ class Job:
 
     def __init__(self, data, model, picture, reading, showing):
         check_targets(model, picture)
+        opt.refuse_overwriting(model, data=data)
+        opt.refuse_overwriting(picture, data=data, model=model)
         self.report = showing.report()
         self._data, self._model, self._picture = data, model, picture
         self._format, self._layout = reading.format, reading.layout()
@@ -43,6 +46,11 @@ class Job:
         """Return the samples and their labels, and say what they are."""
         with self.report.working(f"reading {self._data}"):
             samples = read_data(self._data, format=self._format, layout=self._layout)
+        if type_of_target(samples.y) == "continuous":
+            raise ValueError(
+                f"{self._data}: the labels (column {samples.label_name or 1!r}) are measurements, "
+                "not classes: name the column of the classes with --label."
+            )
         X, classes = samples.X, np.unique(samples.y).tolist()
         label = f", labels in column {samples.label_name!r}" if samples.label_name else ""
         self.report.add(
@@ -75,6 +83,7 @@ class Job:
             To be saved with the model.
         """
         samples = self._samples
+        describe_scaling(estimator, self.report)
         facts = describe(estimator, samples.X, samples.y, self.report)
         describe_fit(unwrap(estimator), self.report)
         if self._picture is not None:
@@ -90,6 +99,8 @@ class Job:
         notes = {"layout": layout, "n_samples": samples.X.shape[0], **facts, **notes}
         save_model(estimator, self._model, notes=notes)
         self.report.add("saved", f"{self._model}", model=str(self._model))
+        if self._picture is not None:
+            self.report.add("picture", str(self._picture), picture=str(self._picture))
         self.report.print()
 
 
@@ -132,6 +143,13 @@ def with_scaler(scaler, classifier):
     return Pipeline([("scale", scaler), ("classify", classifier)])
 
 
+def describe_scaling(model, report):
+    """Add how a model scales features before it classifies, if it does."""
+    if unwrap(model) is not model:
+        name = type(model[0]).__name__
+        report.add("scaling", f"{name}, part of the model", scaling=name)
+
+
 def describe(model, X, y, report):
     """Add to the report how `model` does on its training data, and return these facts."""
     est = unwrap(model)
@@ -158,6 +176,13 @@ def describe(model, X, y, report):
         )
     report.add("margins", text, **facts)
     return facts
+
+
+def leave_one_out(est, X, y, report):
+    """Add the closed-form leave-one-out error of a fitted classifier that has one."""
+    if hasattr(est, "loo_decision_function") and X.shape[0] <= _DESCRIBED:
+        error = float(np.mean(winners(est, est.loo_decision_function(X, y)) != y))
+        report.add("leave-one-out", f"error {error:.4f} in closed form", loo_error=error)
 
 
 def describe_fit(est, report):

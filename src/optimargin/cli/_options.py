@@ -209,6 +209,16 @@ class Showing:
         return Report(as_json=self.json, quiet=self.quiet, to_stderr=to_stderr)
 
 
+def refuse_overwriting(written, **read):
+    """Raise an error if a file to be written is one of those that are read, by what they are."""
+    for what, path in read.items():
+        both_exist = all(file is not None and file.exists() for file in (written, path))
+        if both_exist and written.samefile(path):
+            raise typer.BadParameter(
+                f"{written} is the {what} as well, which this would destroy: choose another name."
+            )
+
+
 def given(classifier, **options):
     """Return the parameters of `classifier` that were given on the command line.
 
@@ -221,7 +231,10 @@ def given(classifier, **options):
     chosen = {name: value for name, value in options.items() if value is not None}
     for name in chosen:
         if name not in known:
-            raise typer.BadParameter(f"--{name.replace('_', '-')} has no meaning for this model.")
+            raise typer.BadParameter(
+                f"--{name.replace('_', '-')} has no meaning for {classifier.__name__}, the model "
+                "that the other options ask for."
+            )
     if "gamma" in chosen:
         chosen["gamma"] = _number_or_text(chosen["gamma"])
     return chosen

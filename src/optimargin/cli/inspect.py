@@ -27,7 +27,13 @@ def inspect(
     showing: opt.Showing,
 ) -> None:
     """Show what MODEL is: parameters, margins, support vectors, certified gap, bounds."""
-    from optimargin.cli._learning import check_targets, describe, describe_fit, save_picture
+    from optimargin.cli._learning import (
+        check_targets,
+        describe,
+        describe_fit,
+        describe_scaling,
+        save_picture,
+    )
     from optimargin.cli._model import layout_of
     from optimargin.io import load_model, read_data, read_model_header
     from optimargin.margins import unwrap
@@ -58,6 +64,7 @@ def inspect(
     if resolved:
         shown = ", ".join(f"{name}={value:.6g}" for name, value in resolved.items())
         report.add("resolved to", shown, **resolved)
+    describe_scaling(estimator, report)
     classes = est.classes_.tolist()
     report.add("classes", ", ".join(map(str, classes)), classes=classes)
     report.add("features", f"{est.n_features_in_}", n_features=int(est.n_features_in_))
@@ -77,6 +84,7 @@ def inspect(
 
             display = MarginDistributionDisplay.from_estimator(estimator, samples.X, samples.y)
             save_picture(display, save_plot)
+            report.add("picture", str(save_plot), picture=str(save_plot))
     report.print()
 
 
@@ -106,20 +114,15 @@ def _recall(notes, report):
 def _leave_one_out(estimator, est, samples, report):
     import numpy as np
 
-    from optimargin.cli._learning import winners
+    from optimargin.cli._learning import leave_one_out
 
     X = samples.X if estimator is est else estimator[:-1].transform(samples.X)
-    if hasattr(est, "loo_decision_function"):
-        scores = est.loo_decision_function(X, samples.y)
-        error = float(np.mean(winners(est, scores) != samples.y))
-        report.add("leave-one-out", f"error {error:.4f} in closed form", loo_error=error)
-        kinds = ["valid", "count"]
-    else:
-        kinds = ["printed"]
+    leave_one_out(est, X, samples.y, report)
+    kinds = ["valid", "count"] if hasattr(est, "loo_decision_function") else ["printed"]
     for kind in kinds:
         bound = np.atleast_1d(est.loo_error_bound(X, samples.y, kind=kind))
-        report.add(
-            f"bound, {kind}",
-            ", ".join(f"{value:.4f}" for value in bound),
-            **{f"loo_error_bound_{kind}": bound.tolist()},
-        )
+        shown = f"at most {bound[0]:.4f}"
+        if bound.size > 1:  # one against the rest
+            names = est.classes_.tolist()
+            shown = ", ".join(f"{x:.4f} ({name})" for name, x in zip(names, bound, strict=True))
+        report.add(f"bound, {kind}", shown, **{f"loo_error_bound_{kind}": bound.tolist()})

@@ -41,19 +41,25 @@ def predict(
     from optimargin.io import load_model, read_data
     from optimargin.io._files import write_bytes
 
+    opt.refuse_overwriting(out, data=data, model=model)
     report = showing.report(to_stderr=str(out) == "-")
     estimator = load_model(model)
     with report.working(f"reading {data}"):
-        samples = read_data(data, format=reading.format, layout=layout_of(model, reading))
+        layout = layout_of(model, reading)
+        samples = read_data(data, format=reading.format, layout=layout)
     with report.working("predicting"):
         predicted = estimator.predict(samples.X)
         values = estimator.decision_function(samples.X) if scores else None
     write_bytes(out, _text(predicted, values, estimator.classes_).encode())
     report.add("predicted", f"{predicted.size} samples", n_samples=int(predicted.size))
-    if (
-        samples.y is not None
-        and np.isin(samples.y.astype(str), estimator.classes_.astype(str)).any()
-    ):
+    names = layout.feature_names
+    if names is not None and samples.feature_names is None:
+        report.add("note", f"{data} has no column names: columns were taken in their order")
+    if samples.y is None:
+        pass
+    elif not np.isin(samples.y.astype(str), estimator.classes_.astype(str)).any():
+        report.add("note", f"no label in {data} is a class of the model: no accuracy")
+    else:
         right = int(np.sum(predicted.astype(str) == samples.y.astype(str)))
         report.add(
             "accuracy",
@@ -61,7 +67,8 @@ def predict(
             accuracy=right / predicted.size,
             n_right=right,
         )
-    report.add("saved", str(out), out=str(out))
+    if str(out) != "-":
+        report.add("saved", str(out), out=str(out))
     report.print()
 
 

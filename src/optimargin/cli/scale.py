@@ -45,6 +45,8 @@ def scale(
     """
     if not lower < upper:
         raise typer.BadParameter(f"--lower {lower:g} must be below --upper {upper:g}.")
+    opt.refuse_overwriting(out, data=data, scaling=restore)
+    opt.refuse_overwriting(save, data=data)
     from scipy.sparse import issparse
     from sklearn.preprocessing import MinMaxScaler
 

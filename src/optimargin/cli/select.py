@@ -92,13 +92,14 @@ def select(
         estimator=type(best).__name__,
         parameters=chosen,
     )
+    kind = "accuracy" if paper_grid else "one minus the smooth loss that was minimised"
     job.report.add(
         "held-out score",
-        f"{search.best_score_:.4f} ({'accuracy' if paper_grid else 'smooth accuracy'}), "
-        f"the best of {n_points} points",
+        f"{search.best_score_:.4f} ({kind}), the best of {n_points} points",
         score=search.best_score_,
         n_points=n_points,
     )
+    learning.leave_one_out(best, scaled, y, job.report)
     job.report.add("time", f"{seconds:.2f} s selecting", seconds_selecting=seconds)
 
     def display():

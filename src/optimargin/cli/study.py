@@ -97,13 +97,14 @@ def _report_progress():
     """Return a callback that shows a progress bar on a terminal, else a line now and then."""
     from optimargin.study.runner import describe
 
-    last = [0.0]
+    last = [0.0, -1]  # when, and how far, the last line was
 
     def plain(progress):
         import time
 
-        if time.monotonic() - last[0] >= 60 or progress.done == progress.total:
-            last[0] = time.monotonic()
+        ended = progress.done == progress.total > last[1]
+        if time.monotonic() - last[0] >= 60 or ended:
+            last[:] = time.monotonic(), progress.done
             print(describe(progress), file=sys.stderr, flush=True)
 
     if not sys.stderr.isatty():

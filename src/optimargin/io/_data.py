@@ -84,7 +84,7 @@ def _sniff(text, name):
         return "csv"
     raise DataFileError(
         "neither svmlight (label feature:value ...) nor a table with commas, semicolons or "
-        "tabs: name the format with --format, or format=",
+        "tabs: name the format with --format",
         name,
         1,
     )

@@ -185,9 +185,9 @@ def _header(content, path):
             newest = int(header["format"])
             written_by = str(header["optimargin"])
             header["parameters"].items(), header["notes"].items(), str(header["estimator"])
-    except (BadZipFile, OSError, EOFError) as error:
+    except (BadZipFile, OSError, EOFError):
         raise ModelFileError(
-            f"{path} is no model file, or it is damaged or cut short ({_reason(error)})."
+            f"{path} is no model file of optimargin, or it is damaged or cut short."
         ) from None
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         if isinstance(error, ModelFileError):

@@ -71,7 +71,13 @@ def _first_row(text, name):
 
 def _advice(message):
     if message.endswith("is not a number"):
-        return f"{message}: encode text as numbers, or leave the column out with --drop"
+        if message[1 : -len("' is not a number")].lower().strip("+-") in ("inf", "infinity", "nan"):
+            message = message.replace("a number", "finite")
+            return f"{message}: replace the value, or leave the column out with --drop"
+        return (
+            f"{message}: encode text as numbers, say with --label if these are the classes, or "
+            "leave the column out with --drop"
+        )
     if message == "the cell is empty":
         return f"{message}: fill missing values, or leave the column out with --drop"
     return message

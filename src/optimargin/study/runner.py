@@ -162,12 +162,12 @@ def run(path, units, *, n_jobs=1, scaling="all", niceness=0, report=None):
     """
     store = Store(path)
     planned = set(units)
-    before = len(store.done() & planned)
+    before, begin = store.done() & planned, time.monotonic()
     if n_jobs == 0:
         store.close()
         work(path, units, scaling)
         store = Store(path)
-        computed = len(store.done() & planned) - before
+        computed = len(store.done() & planned) - len(before)
         store.close()
         return computed
     context = multiprocessing.get_context("spawn")
@@ -190,7 +190,7 @@ def run(path, units, *, n_jobs=1, scaling="all", niceness=0, report=None):
                     processes.append(start_process())
             if report is not None and (time.monotonic() >= next_report or not processes):
                 start = time.monotonic()
-                report(progress(store, units, max(len(processes), 1)))
+                report(progress(store, units, max(len(processes), 1), since=(before, begin)))
                 # Reading a large store takes long: it is looked at accordingly seldom.
                 next_report = time.monotonic() + _REPORT_PAUSE * (time.monotonic() - start)
     except BaseException:
@@ -200,7 +200,7 @@ def run(path, units, *, n_jobs=1, scaling="all", niceness=0, report=None):
             process.join()
             store.release(process.pid)
         raise
-    computed = len(store.done() & planned) - before
+    computed = len(store.done() & planned) - len(before)
     store.close()
     return computed
 
@@ -214,16 +214,28 @@ def _file_crash(store, process):
     return bool(units)
 
 
-def progress(store, units, n_jobs=1):
-    """Return how far the units are, with the time left by what others like them took."""
+def progress(store, units, n_jobs=1, since=None):
+    """Return how far the units are, with the time left by what others like them took.
+
+    Parameters
+    ----------
+    store : Store
+    units : list of Unit
+    n_jobs : int, default=1
+        How many seconds of computation pass in a second, as long as nothing better is known.
+    since : tuple of (set of Unit, float), default=None
+        What was done when the run began, and when: tells how fast this machine really is.
+    """
     results = store.results()
     planned = set(units)
     costs: defaultdict[tuple, list[float]] = defaultdict(list)
     failed = done = 0
+    computed = 0.0
     for r in results:
         if r.unit in planned:
             done += 1
             failed += r.error is not None
+            computed += r.seconds if since is not None and r.unit not in since[0] else 0.0
         if r.error is None:
             u = r.unit
             costs[u.table, u.dataset, u.method].append(r.seconds)
@@ -238,7 +250,10 @@ def progress(store, units, n_jobs=1):
             left += float(np.mean(known))
         else:
             unknown += 1
-    seconds_left = None if unknown else left / n_jobs
+    speed = float(n_jobs)
+    if since is not None and computed > 0:
+        speed = min(computed / max(time.monotonic() - since[1], 1e-3), speed)
+    seconds_left = None if unknown else left / speed
     return Progress(done, len(units), failed, seconds_left)
 
 
