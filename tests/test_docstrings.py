@@ -20,7 +20,7 @@ def modules_with_examples():
             yield ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
 
 
-@pytest.mark.parametrize("name", modules_with_examples())
+@pytest.mark.parametrize("name", list(modules_with_examples()))
 def test_examples_print_what_they_say(name):
     if name == "onnx":
         pytest.importorskip("onnxruntime")

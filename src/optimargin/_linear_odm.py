@@ -213,6 +213,16 @@ class LinearODMClassifier(ODMMixin, LinearClassifier):
         -------
         self : object
             The fitted estimator.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import make_classification
+        >>> from optimargin import LinearODMClassifier
+        >>> from optimargin.chunks import ArrayChunks
+        >>> X, y = make_classification(1000, random_state=0)
+        >>> model = LinearODMClassifier().fit_chunks(ArrayChunks(X, y, chunk_rows=300))
+        >>> bool(model.dual_gap_ <= 1e-6)
+        True
         """
         return fit_linear(self, chunks)
 
@@ -241,6 +251,18 @@ class LinearODMClassifier(ODMMixin, LinearClassifier):
         -------
         self : object
             The estimator.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import make_classification
+        >>> from optimargin import LinearODMClassifier
+        >>> X, y = make_classification(10_000, random_state=0)
+        >>> model = LinearODMClassifier()
+        >>> for first in range(0, 10_000, 1000):
+        ...     batch = slice(first, first + 1000)
+        ...     _ = model.partial_fit(X[batch], y[batch], classes=[0, 1])
+        >>> bool(model.score(X, y) > 0.8)
+        True
         """
         if self.class_weight == "balanced":
             raise ValueError(

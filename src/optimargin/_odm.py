@@ -212,7 +212,17 @@ class ODMClassifier(ODMMixin, KernelClassifier):
         Returns
         -------
         self : object
-            The fitted estimator.
+            The fitted estimator, without `support_`: landmarks have no place in one array.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import make_moons
+        >>> from optimargin import ODMClassifier
+        >>> from optimargin.chunks import ArrayChunks
+        >>> X, y = make_moons(1000, noise=0.1, random_state=0)
+        >>> model = ODMClassifier(approximation="nystrom", n_components=50, random_state=0)
+        >>> bool(model.fit_chunks(ArrayChunks(X, y, chunk_rows=300)).score(X, y) > 0.95)
+        True
         """
         if self.approximation is None or self.n_components == "auto":
             raise ValueError(

@@ -108,6 +108,16 @@ class ODMMixin(BaseMarginClassifier):
         Returns
         -------
         scores : ndarray of shape (n_samples,) or (n_samples, n_classes)
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from sklearn.model_selection import KFold
+        >>> from optimargin import LinearODMClassifier
+        >>> X, y = load_iris(return_X_y=True)
+        >>> folds = KFold(10, shuffle=True, random_state=0)
+        >>> LinearODMClassifier().fit(X, y).kfold_decision_function(folds).shape
+        (150, 3)
         """
         from sklearn.model_selection import check_cv  # slow to import
 
@@ -149,6 +159,15 @@ class ODMMixin(BaseMarginClassifier):
         -------
         bound : float or ndarray of shape (n_classes,)
             One number for two classes, else one a class against the rest.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_breast_cancer
+        >>> from optimargin import ODMClassifier
+        >>> X, y = load_breast_cancer(return_X_y=True)
+        >>> model = ODMClassifier(fit_intercept=False).fit(X / X.max(axis=0), y)
+        >>> bool(model.loo_error_bound(kind="count") <= model.loo_error_bound())
+        True
         """
         X, y, sample_weight = self._training_arguments(X, y, sample_weight)
         training = self._rebuild(X, y, sample_weight)

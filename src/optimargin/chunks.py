@@ -99,6 +99,21 @@ class NpyChunks(ArrayChunks):
     sample_weight : path, default=None
     chunk_rows : int, default=None
         Rows of a chunk; about 32 MB of data when not given.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from optimargin import LinearODMClassifier
+    >>> from optimargin.chunks import NpyChunks
+    >>> with TemporaryDirectory() as folder:
+    ...     X, y = Path(folder, "X.npy"), Path(folder, "y.npy")
+    ...     np.save(X, np.linspace(-1, 1, 100)[:, None])
+    ...     np.save(y, np.arange(100) // 50)
+    ...     model = LinearODMClassifier().fit_chunks(NpyChunks(X, y))
+    >>> model.predict([[-0.5], [0.5]]).tolist()
+    [0, 1]
     """
 
     def __init__(self, X, y, sample_weight=None, *, chunk_rows=None):
@@ -125,6 +140,19 @@ class SvmlightChunks(Chunks):
         Whether the first feature has number 0.
     chunk_bytes : int, default=32 MB
         Length of a chunk in the file.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from optimargin import LinearODMClassifier
+    >>> from optimargin.chunks import SvmlightChunks
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder, "rows.svm")
+    ...     _ = path.write_text("1 1:2 3:1\\n-1 2:2\\n" * 20)
+    ...     model = LinearODMClassifier().fit_chunks(SvmlightChunks(path, n_features=3))
+    >>> model.coef_.shape
+    (1, 3)
     """
 
     def __init__(self, path, n_features, *, zero_based=False, chunk_bytes=_CHUNK_BYTES):
@@ -161,6 +189,21 @@ class ParquetChunks(Chunks):
         A column of weights.
     columns : list of str, default=None
         The features; all other columns when not given. They must be numbers.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from pathlib import Path
+    >>> from pyarrow.parquet import write_table
+    >>> from tempfile import TemporaryDirectory
+    >>> from optimargin import LinearODMClassifier
+    >>> from optimargin.chunks import ParquetChunks
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder, "rows.parquet")
+    ...     write_table(pa.table({"size": [1.0, 2.0, 8.0, 9.0], "kind": list("aabb")}), path)
+    ...     model = LinearODMClassifier().fit_chunks(ParquetChunks(path, label="kind"))
+    >>> model.feature_names_in_.tolist(), model.classes_.tolist()
+    (['size'], ['a', 'b'])
     """
 
     def __init__(self, path, label, sample_weight=None, *, columns=None):

@@ -338,6 +338,18 @@ def resolve_gamma(gamma, X, sample_weight):
     gamma : {"scale", "auto", "mean_distance"} or float
     X : {ndarray, CSR} of shape (n_samples, n_features)
     sample_weight : ndarray of shape (n_samples,)
+
+    Returns
+    -------
+    gamma : float
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from optimargin.kernels import resolve_gamma
+    >>> X = np.array([[0.0, 0.0], [2.0, 0.0]])
+    >>> float(resolve_gamma("mean_distance", X, np.ones(2)))
+    0.5
     """
     if gamma == "auto":
         return 1.0 / X.shape[1]

@@ -85,7 +85,20 @@ def to_onnx(estimator, *, dtype=np.float32, target_opset=None):
 
 
 def register_converters():
-    """Teach skl2onnx this library's classifiers, for those who call `skl2onnx.to_onnx` itself."""
+    """Teach skl2onnx this library's classifiers, for those who call `skl2onnx.to_onnx` itself.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skl2onnx import to_onnx
+    >>> from optimargin import LinearODMClassifier
+    >>> from optimargin.onnx import register_converters
+    >>> register_converters()
+    >>> X = np.array([[0.0], [1.0]], dtype=np.float32)
+    >>> model = to_onnx(LinearODMClassifier().fit(X, [0, 1]), X)
+    >>> [output.name for output in model.graph.output]
+    ['label', 'scores']
+    """
     for name in optimargin.__all__:
         if name.endswith(("Classifier", "ClassifierCV")):
             update_registered_converter(

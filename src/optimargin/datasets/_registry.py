@@ -87,6 +87,12 @@ def find_set(name):
     ------
     ValueError
         If the paper has no such set; the message names similar ones.
+
+    Examples
+    --------
+    >>> from optimargin.datasets import find_set
+    >>> find_set("kdda2010").name
+    'kdd2010'
     """
     sets = registry()
     if name in sets:

@@ -109,6 +109,19 @@ def load_model(path):
     ModelFileError
         If the file is damaged, is no model file, is of a newer version of this library, or
         names types that do not belong in a model; these are listed, never built.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from optimargin import LinearODMClassifier
+    >>> from optimargin.io import load_model, save_model
+    >>> model = LinearODMClassifier().fit([[0.0], [1.0]], ["no", "yes"])
+    >>> with TemporaryDirectory() as folder:
+    ...     save_model(model, Path(folder, "model.skops"))
+    ...     copy = load_model(Path(folder, "model.skops"))
+    >>> copy.predict([[0.9]]).tolist()
+    ['yes']
     """
     import skops.io
 
@@ -160,6 +173,19 @@ def read_model_header(path):
     -------
     header : dict
         ``format``, the versions of the libraries, ``estimator``, ``parameters``, ``notes``.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from optimargin import LinearODMClassifier
+    >>> from optimargin.io import read_model_header, save_model
+    >>> model = LinearODMClassifier(C1=8).fit([[0.0], [1.0]], ["no", "yes"])
+    >>> with TemporaryDirectory() as folder:
+    ...     save_model(model, Path(folder, "model.skops"))
+    ...     header = read_model_header(Path(folder, "model.skops"))
+    >>> header["estimator"], header["parameters"]["C1"]
+    ('LinearODMClassifier', 8)
     """
     return _header(_read(path), path)
 

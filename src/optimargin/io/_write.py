@@ -16,6 +16,20 @@ def write_data(data, path):
     data : Dataset
     path : path-like
         Compressed if it ends in .gz, .bz2 or .xz. ``"-"`` is standard output.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from optimargin.io import read_data, write_data
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder, "rows.csv")
+    ...     _ = path.write_text("size,kind\\n1,a\\n8,b\\n")
+    ...     data = read_data(path)
+    ...     write_data(data, Path(folder, "copy.csv.gz"))
+    ...     copy = read_data(Path(folder, "copy.csv.gz"))
+    >>> copy.X.tolist(), copy.y.tolist()
+    ([[1.0], [8.0]], ['a', 'b'])
     """
     if data.format == "parquet":
         _write_parquet(data, path)
