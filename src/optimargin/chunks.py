@@ -129,7 +129,7 @@ class NpyChunks(ArrayChunks):
 
 
 class SvmlightChunks(Chunks):
-    """Byte ranges of a text file in svmlight format, which must not be compressed.
+    r"""Byte ranges of a text file in svmlight format, which must not be compressed.
 
     Parameters
     ----------
@@ -149,7 +149,7 @@ class SvmlightChunks(Chunks):
     >>> from optimargin.chunks import SvmlightChunks
     >>> with TemporaryDirectory() as folder:
     ...     path = Path(folder, "rows.svm")
-    ...     _ = path.write_text("1 1:2 3:1\\n-1 2:2\\n" * 20)
+    ...     _ = path.write_text("1 1:2 3:1\n-1 2:2\n" * 20)
     ...     model = LinearODMClassifier().fit_chunks(SvmlightChunks(path, n_features=3))
     >>> model.coef_.shape
     (1, 3)

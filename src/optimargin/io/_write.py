@@ -9,7 +9,7 @@ from optimargin.io._files import write_atomically, write_bytes
 
 
 def write_data(data, path):
-    """Write samples and labels to a file in their own format.
+    r"""Write samples and labels to a file in their own format.
 
     Parameters
     ----------
@@ -24,7 +24,7 @@ def write_data(data, path):
     >>> from optimargin.io import read_data, write_data
     >>> with TemporaryDirectory() as folder:
     ...     path = Path(folder, "rows.csv")
-    ...     _ = path.write_text("size,kind\\n1,a\\n8,b\\n")
+    ...     _ = path.write_text("size,kind\n1,a\n8,b\n")
     ...     data = read_data(path)
     ...     write_data(data, Path(folder, "copy.csv.gz"))
     ...     copy = read_data(Path(folder, "copy.csv.gz"))
