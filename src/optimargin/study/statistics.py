@@ -129,7 +129,7 @@ def compare(accuracies, reference):
     difference = np.array([accuracies[r] - reference[r] for r in common])
     if difference.size < 2 or not difference.any():
         return ""
-    if np.ptp(difference) == 0:
+    if np.ptp(difference) <= 1e-12:  # the same but for rounding
         return "better" if difference[0] > 0 else "worse"
     p_value = ttest_rel([accuracies[r] for r in common], [reference[r] for r in common]).pvalue
     if not p_value < SIGNIFICANCE:
