@@ -120,7 +120,7 @@ class SelectionDisplay:
                     getattr(self.ax_, f"set_{axis}scale")("log", base=2)
             place = self.x[self.best], self.y[self.best]
             self._mark(place)
-        self.figure_.colorbar(self.surface_, ax=self.ax_, label="held-out error")
+        self.figure_.colorbar(self.surface_, ax=self.ax_, label="1 - held-out score")
         self.ax_.set(xlabel=self.names[0], ylabel=self.names[1])
         self.ax_.legend(loc="best", framealpha=0.85, edgecolor="none")
         return self
@@ -144,6 +144,6 @@ class SelectionDisplay:
             linestyle="none",
             color=BEST_COLOR,
             markeredgecolor="white",
-            label=f"chosen, error {self.error[self.best]:.3f}",
+            label=f"chosen: {self.error[self.best]:.3f}",
             zorder=3,
         )
