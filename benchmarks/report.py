@@ -9,7 +9,9 @@ RESULTS = Path(__file__).parent / "results"
 def _cell(value):
     if value is None:
         return "not reached"
-    return f"{value:.3g}" if isinstance(value, float) else str(value)
+    if not isinstance(value, float):
+        return str(value)
+    return f"{value:.0f}" if 1000 <= abs(value) < 1e9 else f"{value:.3g}"
 
 
 def write(name, title, rows, machine, notes, *, command):

@@ -20,11 +20,13 @@ extensions = [
     "sphinx.ext.autosummary",
     "sphinx.ext.doctest",
     "mathml",
+    "myst_parser",
     "numpydoc",
     "sphinx_gallery.gen_gallery",
 ]
 templates_path = ["_templates"]
 exclude_patterns = ["_build", "**/GALLERY_HEADER.rst"]
+source_suffix = {".rst": "restructuredtext"}  # Markdown is included, where benchmarks wrote it
 
 autosummary_generate = True
 autodoc_typehints = "none"
