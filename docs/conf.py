@@ -25,8 +25,8 @@ extensions = [
     "sphinx_gallery.gen_gallery",
 ]
 templates_path = ["_templates"]
-exclude_patterns = ["_build", "**/GALLERY_HEADER.rst"]
-source_suffix = {".rst": "restructuredtext"}  # Markdown is included, where benchmarks wrote it
+# Markdown is what benchmarks and the study write; pages include it.
+exclude_patterns = ["_build", "**/GALLERY_HEADER.rst", "**/*.md"]
 
 autosummary_generate = True
 autodoc_typehints = "none"
