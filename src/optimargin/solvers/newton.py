@@ -78,9 +78,11 @@ class Newton(Solver):
             moved, length = problem.step(point, *direction)
             # The gap may rise on the way; where the objective makes no progress either,
             # rounding has the last word.
-            descended = moved.value < point.value - 1e-15 * abs(point.value)
+            descended = moved.value < point.value - 1e-14 * abs(point.value)
             progress = length > 0 and (descended or moved.gap < 0.5 * point.gap)
-            same_active_set = length == 1 and np.array_equal(moved.curvature, point.curvature)
+            # The length of a step that brings nothing is a matter of rounding, too.
+            is_final = length == 1 or not descended
+            same_active_set = is_final and np.array_equal(moved.curvature, point.curvature)
             start = point
             if moved.value <= point.value or moved.gap < point.gap:
                 point = moved
