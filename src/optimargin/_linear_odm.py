@@ -18,8 +18,9 @@ from optimargin.solvers import SOLVERS
 
 # Crossovers read off benchmarks/linear.py run with each solver.
 _FACTORISE_UP_TO = 1000  # features, or dense samples, up to which a factorisation is fastest
-_EASY_DESCENT = {True: 15.0, False: 80.0}  # with and without an intercept; see below
-_SPARSE_ROWS_UP_TO = 5000
+_SPARSE_ROWS_UP_TO = 5000  # up to which a factorisation in sample space is the alternative
+_EASY_DESCENT = 250.0  # epochs that coordinate descent may take beyond
+_STEP_PER_FACTORISATION = 70.0  # time of a step of descent a value, of n_samples**3 operations
 _STREAM_WEIGHT = 256.0  # sum of weights that a stream is taken to have for the default of C1
 _STEPS_OF_EQUAL_LENGTH = 64  # of a stream between two updates of the step length
 
@@ -34,7 +35,7 @@ def linear_design(X, weight, fit_intercept, solver):
     return (LinearGramDesign if in_samples else FeatureDesign)(X, center)
 
 
-def choose_linear_solver(X, C, fit_intercept):
+def choose_linear_solver(X, C, tol):
     """Return the solver that was fastest in the benchmarks for data and a loss of this kind.
 
     Sparse rows with more features than samples go to coordinate descent as long as it converges
@@ -46,11 +47,11 @@ def choose_linear_solver(X, C, fit_intercept):
     if not issparse(X):
         return "newton" if n_samples <= _FACTORISE_UP_TO else "newton_cg"
     if n_samples < n_features:
-        difficulty = 2 * C * (X.data @ X.data) / n_samples**2
-        if difficulty <= _EASY_DESCENT[fit_intercept]:
-            return "dcd"
-        if n_samples <= _SPARSE_ROWS_UP_TO:
-            return "newton"
+        epochs = C * (X.data @ X.data) / n_samples**2 * -np.log10(min(tol, 0.1))
+        if n_samples > _SPARSE_ROWS_UP_TO:
+            return "dcd" if epochs <= _EASY_DESCENT else "newton_cg"
+        cheaper = epochs * X.nnz * _STEP_PER_FACTORISATION <= float(n_samples) ** 3
+        return "dcd" if cheaper else "newton"
     return "newton_cg"
 
 
@@ -194,7 +195,7 @@ class LinearODMClassifier(ODMMixin, LinearClassifier):
     def _choose_solver(self, X):
         if self.solver != "auto":
             return self.solver
-        return choose_linear_solver(X, max(self.C1_, self.C2_), self.fit_intercept)
+        return choose_linear_solver(X, max(self.C1_, self.C2_), self.tol)
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit_chunks(self, chunks):

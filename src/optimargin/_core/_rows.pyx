@@ -16,7 +16,6 @@ cdef extern from "prefetch.h" nogil:
 
 cdef enum:
     LINE = 64  # bytes of a cache line
-    NEAR = 1 << 15  # numbers that a core's own cache holds
     LINES_AHEAD = 16  # of a row: what follows them the processor fetches by itself
 
 
@@ -54,8 +53,8 @@ cdef class Rows:
         """w += amount * phi_i"""
         return 0
 
-    cdef void expect(self, Py_ssize_t soon, Py_ssize_t later) noexcept nogil:
-        """Fetch ahead what samples will need: `soon` the next one, `later` the one after."""
+    cdef void expect(self, Py_ssize_t i) noexcept nogil:
+        """Fetch ahead what the sample after the next one will need."""
         pass
 
 
@@ -101,11 +100,11 @@ cdef class DenseRows(Rows):
             axpy[double](-amount, &self.center[0], &self.w[0], self.n_features)
         return 0
 
-    cdef void expect(self, Py_ssize_t soon, Py_ssize_t later) noexcept nogil:
+    cdef void expect(self, Py_ssize_t i) noexcept nogil:
         if self.single:
-            prefetch_lines(<const char*> &self.X32[soon, 0], self.n_features * sizeof(float))
+            prefetch_lines(<const char*> &self.X32[i, 0], self.n_features * sizeof(float))
         else:
-            prefetch_lines(<const char*> &self.X64[soon, 0], self.n_features * sizeof(double))
+            prefetch_lines(<const char*> &self.X64[i, 0], self.n_features * sizeof(double))
 
 
 cdef class CSRRows(Rows):
@@ -116,7 +115,7 @@ cdef class CSRRows(Rows):
     cdef const int32_t[::1] indices
     cdef const Py_ssize_t[::1] indptr
     cdef double[::1] w
-    cdef bint single, w_is_far
+    cdef bint single
 
     def __init__(
         self, data, const int32_t[::1] indices, const Py_ssize_t[::1] indptr, double[::1] w,
@@ -130,7 +129,6 @@ cdef class CSRRows(Rows):
         self.indices = indices
         self.indptr = indptr
         self.w = w
-        self.w_is_far = w.shape[0] > NEAR
         self.squared_norms = squared_norms
 
     cdef double decision(self, Py_ssize_t i) noexcept nogil:
@@ -159,17 +157,14 @@ cdef class CSRRows(Rows):
             )
         return 0
 
-    cdef void expect(self, Py_ssize_t soon, Py_ssize_t later) noexcept nogil:
-        cdef Py_ssize_t first = self.indptr[later], length = self.indptr[later + 1] - first, k
+    cdef void expect(self, Py_ssize_t i) noexcept nogil:
+        cdef Py_ssize_t first = self.indptr[i], length = self.indptr[i + 1] - first
         if length > 0:
             prefetch_lines(<const char*> &self.indices[first], length * sizeof(int32_t))
             if self.single:
                 prefetch_lines(<const char*> &self.data32[first], length * sizeof(float))
             else:
                 prefetch_lines(<const char*> &self.data64[first], length * sizeof(double))
-        if self.w_is_far:
-            for k in range(self.indptr[soon], self.indptr[soon + 1]):
-                prefetch(&self.w[self.indices[k]])
 
 
 cdef class GramRows(Rows):

@@ -3,6 +3,9 @@
 from cython cimport floating
 from libc.stdint cimport int32_t, int64_t
 
+cdef extern from "scalar_loop.h" nogil:
+    void scalar_loop "OPTIMARGIN_SCALAR_LOOP"()
+
 ctypedef fused index_t:
     int32_t
     int64_t
@@ -18,6 +21,7 @@ cdef inline double gather_dot(
     cdef double a = 0.0, b = 0.0, c = 0.0, d = 0.0
     cdef Py_ssize_t k = 0
     while k + 3 < length:
+        scalar_loop()
         a += data[k] * w[indices[k]]
         b += data[k + 1] * w[indices[k + 1]]
         c += data[k + 2] * w[indices[k + 2]]
@@ -32,7 +36,24 @@ cdef inline double gather_dot(
 cdef inline void scatter_add(
     double scale, const floating* data, const index_t* indices, double* w, Py_ssize_t length
 ) noexcept nogil:
-    """w[indices] += scale * data; no index twice."""
-    cdef Py_ssize_t k
-    for k in range(length):
+    """w[indices] += scale * data; no index twice.
+
+    Four at a time, because loads would wait for the stores before, which could be to the same
+    place for all a processor knows.
+    """
+    cdef double a, b, c, d
+    cdef Py_ssize_t k = 0
+    while k + 3 < length:
+        scalar_loop()
+        a = w[indices[k]] + scale * data[k]
+        b = w[indices[k + 1]] + scale * data[k + 1]
+        c = w[indices[k + 2]] + scale * data[k + 2]
+        d = w[indices[k + 3]] + scale * data[k + 3]
+        w[indices[k]] = a
+        w[indices[k + 1]] = b
+        w[indices[k + 2]] = c
+        w[indices[k + 3]] = d
+        k += 4
+    while k < length:
         w[indices[k]] += scale * data[k]
+        k += 1

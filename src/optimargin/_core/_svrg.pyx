@@ -63,9 +63,7 @@ cdef class StochasticPass:
                 last = n_samples - 1
                 for k in range(batch_size):
                     i = self.order[place + k]
-                    rows.expect(
-                        self.order[min(place + k + 1, last)], self.order[min(place + k + 2, last)]
-                    )
+                    rows.expect(self.order[min(place + k + 2, last)])
                     change[k] = scale * self.y[i] * (
                         self.loss.dual(
                             i,

@@ -21,6 +21,13 @@ import numpy as np
 GAP_FLOOR = 1e-3  # keeps the relative gap meaningful when the objective is near zero
 
 
+def relative_gap(value, gap):
+    """Return a duality gap relative to the objective; infinite where it overflows."""
+    if not np.isfinite(gap):
+        return np.inf
+    return gap / max(abs(value), abs(value - gap), GAP_FLOOR)
+
+
 @dataclass(frozen=True)
 class Point:
     """An iterate with everything that was computed about it.
@@ -56,10 +63,7 @@ class Point:
     @property
     def relative_gap(self):
         """The duality gap relative to the objective; infinite where it overflows."""
-        if not np.isfinite(self.gap):
-            return np.inf
-        scale = max(abs(self.value), abs(self.value - self.gap), GAP_FLOOR)
-        return self.gap / scale
+        return relative_gap(self.value, self.gap)
 
 
 class MarginProblem:
@@ -90,12 +94,7 @@ class MarginProblem:
             decision = np.zeros(self.design.n_samples)
         elif decision is None:
             decision = self.design.decision(coef)
-        if self.fit_intercept:
-            margin = self.y * (decision + intercept)
-            intercept += self._minimise_along(margin, self.y, start=0.0, rtol=0.0)
-        loss, dual, curvature = self.loss.evaluate(self.y * (decision + intercept), self.weight)
-        # max: rounding must not turn the square of a zero into a negative number.
-        value = loss + 0.5 * max(coef @ self.design.metric(coef, decision), 0.0)
+        value, intercept, dual, curvature = self._evaluate(coef, intercept, decision)
         pull = self.y * dual
         residual = coef - self.design.represent(pull)
         residual_image, square = self.design.residual_image(residual, coef, decision, pull)
@@ -103,6 +102,19 @@ class MarginProblem:
         return Point(
             coef, intercept, decision, value, dual, curvature, residual, residual_image, gap
         )
+
+    def value(self, coef, intercept, decision):
+        """Return the objective at `coef`, and the intercept moved to the exact minimum."""
+        return self._evaluate(coef, intercept, decision)[:2]
+
+    def _evaluate(self, coef, intercept, decision):
+        if self.fit_intercept:
+            margin = self.y * (decision + intercept)
+            intercept += self._minimise_along(margin, self.y, start=0.0, rtol=0.0)
+        loss, dual, curvature = self.loss.evaluate(self.y * (decision + intercept), self.weight)
+        # max: rounding must not turn the square of a zero into a negative number.
+        value = loss + 0.5 * max(coef @ self.design.metric(coef, decision), 0.0)
+        return value, intercept, dual, curvature
 
     def step(self, point, coef_step, intercept_step, rtol=1e-3):
         """Move along a direction, near the minimum of the objective on that line.
