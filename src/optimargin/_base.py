@@ -94,6 +94,10 @@ class BaseMarginClassifier(
         seed = check_random_state(self.random_state).randint(2**31 - 1)
         return SOLVERS[self.solver_](tol=self.tol, max_iter=self.max_iter, seed=seed)
 
+    def _check_values(self, X):
+        """Raise a clear error for values that cannot be computed with."""
+        check_scale(X, type(self).__name__)
+
     def _resolve_prices(self, total_weight):
         """Set the prices of the loss, where they depend on the sum of the weights."""
 
@@ -127,7 +131,7 @@ class BaseMarginClassifier(
         """
         data = (X, y, sample_weight)
         X, y = validate_data(self, X, y, ensure_all_finite=False, **self._input_checks())
-        check_finite(X, type(self).__name__)
+        self._check_values(X)
         X = canonical(X)
         check_classification_targets(y)
         self.classes_ = np.unique(y)
@@ -339,10 +343,11 @@ def check_finite(X, estimator_name):
         assert_all_finite(X, estimator_name=estimator_name, input_name="X")
 
 
-def check_scale(X):
-    """Raise a clear error when products of the features would overflow."""
-    if _sum_of_squares(X) <= float(np.finfo(X.dtype).max) ** 0.9:  # one fast pass
+def check_scale(X, estimator_name=""):
+    """Raise a clear error for NaN, infinity and features whose products would overflow."""
+    if _sum_of_squares(X) <= float(np.finfo(X.dtype).max) ** 0.9:  # one pass on all cores
         return
+    assert_all_finite(X, estimator_name=estimator_name, input_name="X")
     values = X.data if issparse(X) else X
     largest = float(max(values.max(initial=0.0), -values.min(initial=0.0)))
     if largest > float(np.finfo(X.dtype).max) ** 0.45:

@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.extmath import safe_sparse_dot
 
-from optimargin._base import BaseMarginClassifier, check_scale
+from optimargin._base import BaseMarginClassifier, check_finite
 from optimargin._warnings import warn_user
 from optimargin.kernels import Kernel, gram_matrix, kernel_product, resolve_gamma
 from optimargin.problems import KernelDesign
@@ -27,6 +27,12 @@ class KernelClassifier(BaseMarginClassifier):
         "coef0": [Interval(Real, None, None, closed="neither")],
     }
 
+    def _check_values(self, X):
+        if self.kernel == "precomputed" or callable(self.kernel):  # used as it is
+            check_finite(X, type(self).__name__)
+        else:
+            super()._check_values(X)
+
     def _make_design(self, X, weight):
         self._projector = None
         if self.kernel == "linear":
@@ -40,7 +46,6 @@ class KernelClassifier(BaseMarginClassifier):
                 )
             self._kernel = Kernel(self.kernel)
         else:
-            check_scale(X)
             self.gamma_ = resolve_gamma(self.gamma, X, weight)
             self._kernel = Kernel(self.kernel, self.gamma_, self.degree, self.coef0)
         return self._kernel_design(X, weight)

@@ -9,7 +9,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions, validate_params
 from sklearn.utils.validation import validate_data
 
-from optimargin._base import BaseMarginClassifier, check_scale
+from optimargin._base import BaseMarginClassifier
 from optimargin.problems import FeatureDesign, LDMDual, LDMProblem, LinearGramDesign
 from optimargin.solvers import LDM_SOLVERS
 from optimargin.solvers.ldm_systems import FeatureSystem
@@ -124,7 +124,6 @@ def _printed_bound(problem, hinge_dual):
 
 def ldm_design(X, weight, fit_intercept, *, in_samples):
     """Return the design of linear data, one coefficient a feature or one a sample."""
-    check_scale(X)
     center = None
     if fit_intercept and not issparse(X):
         center = np.average(X, axis=0, weights=weight).astype(np.float64)

@@ -27,7 +27,6 @@ _STEPS_OF_EQUAL_LENGTH = 64  # of a stream between two updates of the step lengt
 
 def linear_design(X, weight, fit_intercept, solver):
     """Return the design of linear data: for Newton on short and wide dense data a Gram matrix."""
-    check_scale(X)
     center = None
     if fit_intercept and not issparse(X):
         center = FeatureDesign(X).represent(weight) / weight.sum()

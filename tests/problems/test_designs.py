@@ -182,10 +182,12 @@ def test_products_with_the_hessian_equal_numpy(name, shape, dtype):
     weight = np.random.default_rng(3).uniform(size=shape[0])
     active, v = np.flatnonzero(weight > 0.3), vector(shape[1], 4)
     Z, c = features[active], weight[active]
-    product, total = design.hessian_product(active, c, v)
+    product, image = design.hessian_product(active, c, v)
     expected = Z.T @ (c * (Z @ v))
     np.testing.assert_allclose(product, expected, atol=1e-11 * np.abs(expected).max())
-    assert total == pytest.approx(c @ (Z @ v), abs=1e-11 * np.abs(c * (Z @ v)).sum())
+    scale = np.abs(Z @ v).max()
+    np.testing.assert_allclose(image, c * (Z @ v), atol=1e-13 * scale)
+    np.testing.assert_allclose(design.decision_on(active, v), Z @ v, atol=1e-13 * scale)
     rtol = 1e-4 if dtype == np.float32 else 1e-11
     np.testing.assert_allclose(design.diagonal(active, c), 1 + c @ Z**2, rtol=rtol)
     np.testing.assert_allclose(design.squared_norms, (features**2).sum(axis=1), rtol=rtol)

@@ -79,6 +79,20 @@ def dense_matvec(
         times_vector(&X[0, 0] + first * d, last - first, d, &v[0], shift, &out[0] + first)
 
 
+def dense_matvec_on(
+    const floating[:, ::1] X,  # in
+    const Py_ssize_t[::1] rows,  # in
+    const double[::1] v,  # in
+    double shift,
+    double[::1] out,  # out, one a row of `rows`
+    int n_threads,
+):
+    """out[:] = X[rows] @ v - shift."""
+    cdef Py_ssize_t d = X.shape[1], k
+    for k in prange(rows.shape[0], nogil=True, num_threads=n_threads, schedule="static"):
+        times_vector(&X[rows[k], 0], 1, d, &v[0], shift, &out[k])
+
+
 def dense_rmatvec(
     const floating[:, ::1] X,  # in
     const double[::1] r,  # in
@@ -155,35 +169,38 @@ def dense_hessian_product(
     const Py_ssize_t[::1] rows,  # in
     const double[::1] weight,  # in, one a row of `rows`
     const double[::1] v,  # in
-    double[:, ::1] partial,  # out, (n_threads, d + 1); zero on entry
+    double[::1] image,  # out, one a row of `rows`
+    double[:, ::1] partial,  # out, (n_threads, d); zero on entry
     int n_threads,
 ):
-    """partial.sum(axis=0) == Z.T @ (weight * (Z[:, :d] @ v)), Z = [X[rows] - center, 1].
+    """image[:] = weight * (Z @ v), partial.sum(axis=0) == Z.T @ image for Z = X[rows] - center.
 
     Each row is read once for both products.
     """
     cdef Py_ssize_t n_rows = rows.shape[0], d = X.shape[1], j, t
     cdef double shift = 0.0
+    if n_rows == 0:
+        return
     for j in range(d):
         shift += center[j] * v[j]
     for t in prange(n_threads, nogil=True, num_threads=n_threads, schedule="static"):
         _add_hessian_product(
             X, center, rows, weight, n_rows * t // n_threads, n_rows * (t + 1) // n_threads,
-            &v[0], shift, &partial[t, 0],
+            &v[0], shift, &image[0], &partial[t, 0],
         )
 
 
 cdef void _add_hessian_product(
     const floating[:, ::1] X, const double[::1] center, const Py_ssize_t[::1] rows,
     const double[::1] weight, Py_ssize_t first, Py_ssize_t last, const double* v, double shift,
-    double* out,
+    double* image, double* out,
 ) noexcept nogil:
     cdef Py_ssize_t d = X.shape[1], k, j
-    cdef double image
+    cdef double total = 0.0
     for k in range(first, last):
-        times_vector(&X[rows[k], 0], 1, d, v, shift, &image)
-        image *= weight[k]
-        add_rows(&X[rows[k], 0], 1, d, &image, out)
-        out[d] += image
+        times_vector(&X[rows[k], 0], 1, d, v, shift, &image[k])
+        image[k] *= weight[k]
+        add_rows(&X[rows[k], 0], 1, d, &image[k], out)
+        total += image[k]
     for j in range(d):
-        out[j] -= out[d] * center[j]
+        out[j] -= total * center[j]

@@ -9,6 +9,9 @@ from cython.parallel cimport prange
 
 from optimargin._core._sparse cimport gather_dot, index_t, scatter_add
 
+cdef enum:
+    BLOCK = 256  # rows whose entries a core's own cache holds
+
 
 def csr_matvec(
     const floating[::1] data,  # in
@@ -26,6 +29,27 @@ def csr_matvec(
     for i in prange(n_rows, nogil=True, num_threads=n_threads, schedule="static"):
         out[i] = gather_dot(
             &data[0] + indptr[i], &indices[0] + indptr[i], &v[0], indptr[i + 1] - indptr[i]
+        )
+
+
+def csr_matvec_on(
+    const floating[::1] data,  # in
+    const index_t[::1] indices,  # in
+    const index_t[::1] indptr,  # in
+    const Py_ssize_t[::1] rows,  # in
+    const double[::1] v,  # in
+    double[::1] out,  # out, one a row of `rows`
+    int n_threads,
+):
+    """out[:] = X[rows] @ v."""
+    cdef Py_ssize_t k, first
+    if data.shape[0] == 0:
+        out[:] = 0.0
+        return
+    for k in prange(rows.shape[0], nogil=True, num_threads=n_threads, schedule="static"):
+        first = indptr[rows[k]]
+        out[k] = gather_dot(
+            &data[0] + first, &indices[0] + first, &v[0], indptr[rows[k] + 1] - first
         )
 
 
@@ -148,21 +172,34 @@ def csr_hessian_product(
 ):
     """image[:] = weight * (X[rows] @ v); partial.sum(axis=0) == X[rows].T @ image.
 
-    Two passes over the data: in one, v and the sums would drive each other out of the cache.
+    A block of rows is read twice, the second time from the cache. Row by row, v and the sums would
+    drive each other out of it.
     """
-    cdef Py_ssize_t n_rows = rows.shape[0], i, k, t
-    if data.shape[0] == 0:
+    cdef Py_ssize_t n_rows = rows.shape[0], t, first, last
+    if data.shape[0] == 0 or n_rows == 0:
         image[:] = 0.0
         return
-    for k in prange(n_rows, nogil=True, num_threads=n_threads, schedule="static"):
-        i = rows[k]
-        image[k] = weight[k] * gather_dot(
-            &data[0] + indptr[i], &indices[0] + indptr[i], &v[0], indptr[i + 1] - indptr[i]
-        )
     for t in prange(n_threads, nogil=True, num_threads=n_threads, schedule="static"):
-        for k in range(n_rows * t // n_threads, n_rows * (t + 1) // n_threads):
-            i = rows[k]
-            scatter_add(
-                image[k], &data[0] + indptr[i], &indices[0] + indptr[i], &partial[t, 0],
-                indptr[i + 1] - indptr[i],
+        first = n_rows * t // n_threads
+        last = n_rows * (t + 1) // n_threads
+        while first < last:
+            _add_hessian_product(
+                &data[0], &indices[0], &indptr[0], &rows[0] + first, &weight[0] + first, &v[0],
+                &image[0] + first, &partial[t, 0], min(BLOCK, last - first),
             )
+            first = first + BLOCK
+
+
+cdef void _add_hessian_product(
+    const floating* data, const index_t* indices, const index_t* indptr, const Py_ssize_t* rows,
+    const double* weight, const double* v, double* image, double* out, Py_ssize_t n_rows,
+) noexcept nogil:
+    cdef Py_ssize_t k, first
+    for k in range(n_rows):
+        first = indptr[rows[k]]
+        image[k] = weight[k] * gather_dot(
+            data + first, indices + first, v, indptr[rows[k] + 1] - first
+        )
+    for k in range(n_rows):
+        first = indptr[rows[k]]
+        scatter_add(image[k], data + first, indices + first, out, indptr[rows[k] + 1] - first)

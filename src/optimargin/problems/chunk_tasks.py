@@ -134,8 +134,8 @@ def hessian_product(
     design, y, weight = plan.apply(chunk)
     curvature = loss.evaluate(y * (design.decision(coef) + intercept), weight)[2]
     active = np.flatnonzero(curvature)
-    product, moment = design.hessian_product(active, curvature[active], v)
-    return (np.append(product, moment),)
+    product, image = design.hessian_product(active, curvature[active], v)
+    return (np.append(product, image.sum()),)
 
 
 def slopes(chunk, plan: ChunkPlan, loss: Loss, point, step, lengths) -> tuple[Any, ...] | None:

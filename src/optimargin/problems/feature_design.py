@@ -102,6 +102,16 @@ class FeatureDesign(Coordinates):
             _dense_products.dense_matvec(X, v, shift, out, n_threads)
         return out
 
+    def decision_on(self, rows, v):
+        """Return ``(X[rows] - center) @ v``."""
+        X, n_threads = self.X, n_threads_for(self._size)
+        out, shift = np.empty(rows.size), 0.0 if self.center is None else self.center @ v
+        if self.is_sparse:
+            _sparse_products.csr_matvec_on(X.data, X.indices, X.indptr, rows, v, out, n_threads)
+            return out - shift if shift else out
+        _dense_products.dense_matvec_on(X, rows, v, shift, out, n_threads)
+        return out
+
     def represent(self, r):
         """Return ``(X - center).T @ r``."""
         X, n_threads = self.X, self._n_summing_threads
@@ -215,7 +225,7 @@ class FeatureDesign(Coordinates):
         return out
 
     def hessian_product(self, rows, weight, v):
-        """Return ``Z.T @ (weight * (Z[:, :-1] @ v))`` with ``Z = [X - center, 1][rows]``.
+        """Return ``Z.T @ image`` and ``image = weight * (Z @ v)`` with ``Z = (X - center)[rows]``.
 
         Parameters
         ----------
@@ -226,23 +236,19 @@ class FeatureDesign(Coordinates):
         Returns
         -------
         product : ndarray of shape (n_coef,)
-        total : float
-            ``sum(weight * (Z[:, :-1] @ v))``.
+        image : ndarray of shape (n_rows,)
         """
-        n_threads = self._n_summing_threads
+        X, n_threads, image = self.X, self._n_summing_threads, np.empty(rows.size)
+        partial = np.zeros((n_threads, self.n_coef))
         if self.is_sparse:
-            X, image = self.X, np.empty(rows.size)
-            partial = np.zeros((n_threads, self.n_coef))
             _sparse_products.csr_hessian_product(
                 X.data, X.indices, X.indptr, rows, weight, v, image, partial, n_threads
             )
-            return _total(partial), image.sum()
-        partial = np.zeros((n_threads, self.n_coef + 1))
-        _dense_products.dense_hessian_product(
-            self.X, self._center_or_zero, rows, weight, v, partial, n_threads
-        )
-        out = _total(partial)
-        return out[:-1], out[-1]
+        else:
+            _dense_products.dense_hessian_product(
+                X, self._center_or_zero, rows, weight, v, image, partial, n_threads
+            )
+        return _total(partial), image
 
     @property
     def _n_summing_threads(self):

@@ -116,7 +116,7 @@ class MarginProblem:
         value = loss + 0.5 * max(coef @ self.design.metric(coef, decision), 0.0)
         return value, intercept, dual, curvature
 
-    def step(self, point, coef_step, intercept_step, rtol=1e-3):
+    def step(self, point, coef_step, intercept_step, decision_step=None, *, rtol=1e-3):
         """Move along a direction, near the minimum of the objective on that line.
 
         Parameters
@@ -124,6 +124,8 @@ class MarginProblem:
         point : Point
         coef_step : ndarray
         intercept_step : float
+        decision_step : ndarray of shape (n_samples,), default=None
+            The step in the decision values, where it is known.
         rtol : float
             The slope along the direction that is left, relative to that at `point`. A step of
             length one is tried first.
@@ -134,7 +136,8 @@ class MarginProblem:
         length : float
             The step length; 0 when the direction does not descend.
         """
-        decision_step = self.design.decision_step(coef_step, point.coef, point.decision)
+        if decision_step is None:
+            decision_step = self.design.decision_step(coef_step, point.coef, point.decision)
         margin = self.y * (point.decision + point.intercept)
         image = self.design.metric(coef_step, decision_step)
         linear = point.coef @ image

@@ -111,7 +111,10 @@ class Space(ABC):
 
     @abstractmethod
     def direction(self, point):
-        """Return the Newton step in the coefficients and in the intercept."""
+        """Return the Newton step in the coefficients and in the intercept.
+
+        And, where that came about on the way, the step in the decision values.
+        """
 
     def learn(self, point, moved, length):
         """Solve the next system more precisely where a direction was too rough to follow far."""
@@ -131,16 +134,20 @@ class _FeatureSpace(Space):
         weighted_sum = design.represent(point.curvature) if has_intercept else None
 
         def product(v):
-            out, moment = design.hessian_product(rows, weight, v)
+            out, image = design.hessian_product(rows, weight, v)
             if has_intercept:
-                out -= moment / total * weighted_sum
-            return out + v, moment
+                out -= image.sum() / total * weighted_sum
+            return out + v, image
 
         diagonal = design.diagonal(rows, weight)
         enough = small_residual(self.solver.tol, point)
-        step, moment = _model_cg(product, -point.residual, diagonal, self.accuracy, enough)
-        intercept_step = -moment / total if has_intercept else 0.0
-        return step, intercept_step
+        step, image = _model_cg(product, -point.residual, diagonal, self.accuracy, enough)
+        intercept_step = -np.sum(image) / total if has_intercept else 0.0
+        others = np.flatnonzero(point.curvature == 0)
+        decision_step = np.empty(design.n_samples)
+        decision_step[rows] = image / weight
+        decision_step[others] = design.decision_on(others, step)
+        return step, intercept_step, decision_step
 
 
 def small_residual(tol, point):
@@ -149,21 +156,28 @@ def small_residual(tol, point):
 
 
 def _model_cg(product, right, diagonal, accuracy, enough):
-    """Solve approximately; return the solution and its moment (see `hessian_product`)."""
+    """Solve approximately; return the solution and its image.
+
+    Parameters
+    ----------
+    product : callable
+        Given a vector it returns the product of the matrix with it, and its image under another
+        linear map that comes with the product.
+    """
     solution = np.zeros_like(right)
     residual = right.copy()
     z = residual / diagonal
     direction = z.copy()
     rho = residual @ z
-    moment = model = 0.0
+    total_image = model = 0.0
     for k in range(1, _MAX_CG + 1):
         if rho == 0:  # solved exactly, by as many steps as there are features
             break
-        image, image_moment = product(direction)
-        alpha = rho / (direction @ image)
+        curved, image = product(direction)
+        alpha = rho / (direction @ curved)
         solution += alpha * direction
-        residual -= alpha * image
-        moment += alpha * image_moment
+        residual -= alpha * curved
+        total_image = total_image + alpha * image
         new_model = -0.5 * solution @ (right + residual)
         if k * (1 - model / new_model) <= accuracy or np.linalg.norm(residual) <= enough:
             break
@@ -171,7 +185,7 @@ def _model_cg(product, right, diagonal, accuracy, enough):
         z = residual / diagonal
         rho, old_rho = residual @ z, rho
         direction = z + (rho / old_rho) * direction
-    return solution, moment
+    return solution, total_image
 
 
 class _SampleSpace(Space):
