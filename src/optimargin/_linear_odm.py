@@ -18,6 +18,8 @@ from optimargin.solvers import SOLVERS
 
 # Crossovers read off benchmarks/linear.py run with each solver.
 _FACTORISE_UP_TO = 1000  # features, or dense samples, up to which a factorisation is fastest
+_SHORT_ROWS = 16  # values a sparse row up to which a Gram matrix of the features is cheap,
+_FEW_VALUES = 200_000  # or in all of them: what is fast anyway may as well be exact
 _SPARSE_ROWS_UP_TO = 5000  # up to which a factorisation in sample space is the alternative
 _EASY_DESCENT = 250.0  # epochs that coordinate descent may take beyond
 _STEP_PER_FACTORISATION = 70.0  # time of a step of descent a value, of n_samples**3 operations
@@ -42,7 +44,8 @@ def choose_linear_solver(X, C, tol):
     """
     n_samples, n_features = X.shape
     if n_features <= _FACTORISE_UP_TO:
-        return "newton"
+        dear_gram = issparse(X) and X.nnz > max(_SHORT_ROWS * n_samples, _FEW_VALUES)
+        return "newton_cg" if dear_gram else "newton"
     if not issparse(X):
         return "newton" if n_samples <= _FACTORISE_UP_TO else "newton_cg"
     if n_samples < n_features:

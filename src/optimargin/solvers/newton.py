@@ -39,7 +39,7 @@ _SUBSAMPLE_FROM = 20_000  # rows from which a solve on a subsample is worth its 
 _SUBSAMPLE_SHARE = 8
 _SUBSAMPLE_FEATURES = 32  # with fewer a step on all rows hardly costs more than a look at them
 _FACTORISE_ALONE_UP_TO = 3000  # samples up to which one thread factorises, between our loops
-_STARTING_EPOCHS = 12  # of coordinate descent, for sparse rows in many dimensions
+_STARTING_EPOCHS = 12  # of coordinate descent, for sparse rows
 
 
 class Newton(Solver):
@@ -139,7 +139,11 @@ class _FeatureSystem:
             weight / weight.sum(),
             fit_intercept=problem.fit_intercept,
         )
-        start = Newton(tol=1e-3, max_iter=solver.max_iter, exact_up_to=0).solve(sub)
+        if problem.design.is_sparse:
+            rough = DualCD(tol=1e-2, max_iter=_STARTING_EPOCHS, seed=solver.seed)
+        else:
+            rough = Newton(tol=1e-3, max_iter=solver.max_iter, exact_up_to=0)
+        start = rough.solve(sub)
         return start.coef, start.intercept
 
     def direction(self, point, curvature):
