@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from optimargin._core._rows import GramRows
+from optimargin._threads import for_each, n_threads_for
 from optimargin.kernels import pivoted_cholesky
 from optimargin.problems.feature_design import FeatureDesign, double_blocks
 
@@ -124,6 +125,8 @@ class LinearGramDesign(KernelDesign):
         As for `FeatureDesign`.
     """
 
+    own_threads = True
+
     def __init__(self, X, center=None):
         self._feature_design = FeatureDesign(X, center)
         super().__init__(_linear_gram(X, center))
@@ -144,11 +147,17 @@ def _linear_gram(X, center):
         X = X.astype(np.float64)
         return (X @ X.T).toarray()
     n_samples, n_features = X.shape
-    gram = np.zeros((n_samples, n_samples))
     n_block = max(_BLOCK_ELEMENTS // n_samples, 1)
-    for first in range(0, n_features, n_block):
-        block = X[:, first : first + n_block].astype(np.float64)
-        if center is not None:
-            block -= center[first : first + n_block]
-        gram += block @ block.T
-    return gram
+    work = n_samples**2 * n_features
+    blocks = np.array_split(np.arange(0, n_features, n_block), n_threads_for(work))
+    partial = np.zeros((len(blocks), n_samples, n_samples))
+
+    def add(k):
+        for first in blocks[k]:
+            block = X[:, first : first + n_block].astype(np.float64)
+            if center is not None:
+                block -= center[first : first + n_block]
+            partial[k] += block @ block.T
+
+    for_each(add, range(len(blocks)), work)
+    return partial.sum(axis=0)
