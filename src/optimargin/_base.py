@@ -154,16 +154,19 @@ class BaseMarginClassifier(
 
     def _training_problems(self, X, y, sample_weight):
         """Return what is to be solved for validated `X` and `y` with known classes."""
-        encoded = np.searchsorted(self.classes_, y)
+        if self.classes_.size == 2:  # many times faster than a search
+            encoded = (y == self.classes_[1]).astype(np.intp)
+        else:
+            encoded = np.searchsorted(self.classes_, y)
         weight = self._weights(X, encoded, sample_weight)
-        rows = np.flatnonzero(weight)
+        rows = np.flatnonzero(weight > 0)
         if rows.size < X.shape[0]:
             X, encoded, weight = self._take(X, rows), encoded[rows], weight[rows]
         self._resolve_prices(float(weight.sum()))
         design = self._make_design(X, weight)
         positives = [1] if self.classes_.size == 2 else range(self.classes_.size)
         problems = [
-            self._make_problem(design, np.where(encoded == k, 1.0, -1.0), weight / weight.sum())
+            self._make_problem(design, 2.0 * (encoded == k) - 1.0, weight / weight.sum())
             for k in positives
         ]
         return TrainingProblems(X, rows, design, problems)
@@ -255,7 +258,8 @@ class BaseMarginClassifier(
         """Return sample_weight times class_weight, checked."""
         weight = check_weights(sample_weight, X)
         totals = np.bincount(encoded, weights=weight, minlength=self.classes_.size)
-        return weight * self._checked_class_factors(totals)[encoded]
+        factor = self._checked_class_factors(totals)
+        return weight if (factor == 1).all() else weight * factor[encoded]
 
     def _checked_class_factors(self, totals):
         """Return the factor of each class, checked to leave a weight to every class."""

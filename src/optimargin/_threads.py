@@ -28,7 +28,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_note_fork)
 
 
-def n_threads_for(work: int) -> int:
+def n_threads_for(work: float) -> int:
     """Return the number of threads for a loop of `work` elementary operations."""
     if _forked or work < _WORTH_A_THREAD or getattr(_this_thread, "is_worker", False):
         return 1

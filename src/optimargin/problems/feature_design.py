@@ -168,10 +168,11 @@ class FeatureDesign(Coordinates):
         Rows of zero weight are skipped. Weights may be negative, which makes changes of a known
         matrix cheap: only the rows whose weight changed are read.
         """
-        rows = np.flatnonzero(weight)
+        rows = np.flatnonzero(weight != 0)  # of booleans many times faster than of numbers
         size = self.n_coef + 1
         if self.is_sparse:
-            X, n_threads = self.X, n_threads_for(self._size)
+            X, row_length = self.X, self._size / max(self.n_samples, 1)
+            n_threads = n_threads_for(rows.size * row_length**2 / 2)
             partial = np.zeros((n_threads, size, size))
             _sparse_products.csr_weighted_gram(
                 X.data, X.indices, X.indptr, rows, weight[rows], partial, n_threads
@@ -182,7 +183,7 @@ class FeatureDesign(Coordinates):
         packed = np.empty((n_threads, max(_BLOCK_ELEMENTS // size, 1), size))
         with one_blas_thread():
             for sign in (1.0, -1.0):
-                part = rows[sign * weight[rows] > 0]
+                part = np.flatnonzero(sign * weight > 0)
                 root = np.sqrt(sign * weight[part])
                 _dense_products.dense_weighted_gram(
                     self.X, self._center_or_zero, part, root, sign, packed, partial, n_threads

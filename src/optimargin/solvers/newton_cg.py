@@ -127,7 +127,8 @@ class Space(ABC):
 class _FeatureSpace(Space):
     def direction(self, point):
         problem, design = self.problem, self.problem.design
-        rows = np.flatnonzero(point.curvature)
+        active = point.curvature > 0
+        rows, others = np.flatnonzero(active), np.flatnonzero(~active)
         weight = point.curvature[rows]
         total = weight.sum()
         has_intercept = problem.fit_intercept and total > 0
@@ -143,7 +144,6 @@ class _FeatureSpace(Space):
         enough = small_residual(self.solver.tol, point)
         step, image = _model_cg(product, -point.residual, diagonal, self.accuracy, enough)
         intercept_step = -np.sum(image) / total if has_intercept else 0.0
-        others = np.flatnonzero(point.curvature == 0)
         decision_step = np.empty(design.n_samples)
         decision_step[rows] = image / weight
         decision_step[others] = design.decision_on(others, step)
