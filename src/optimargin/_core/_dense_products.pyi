@@ -9,6 +9,9 @@ Index: TypeAlias = NDArray[np.integer]
 
 def sum_of_squares(values: Data, partial: Vector, n_threads: int) -> float: ...
 def dense_matvec(X: Data, v: Vector, shift: float, out: Vector, n_threads: int) -> None: ...
+def dense_matvec_on(
+    X: Data, rows: Index, v: Vector, shift: float, out: Vector, n_threads: int
+) -> None: ...
 def dense_rmatvec(X: Data, r: Vector, partial: Vector, n_threads: int) -> None: ...
 def dense_weighted_gram(
     X: Data,
@@ -26,6 +29,7 @@ def dense_hessian_product(
     rows: Index,
     weight: Vector,
     v: Vector,
+    image: Vector,
     partial: Vector,
     n_threads: int,
 ) -> None: ...

@@ -10,6 +10,9 @@ Index: TypeAlias = NDArray[np.integer]
 def csr_matvec(
     data: Data, indices: Index, indptr: Index, v: Vector, out: Vector, n_threads: int
 ) -> None: ...
+def csr_matvec_on(
+    data: Data, indices: Index, indptr: Index, rows: Index, v: Vector, out: Vector, n_threads: int
+) -> None: ...
 def csr_rmatvec(
     data: Data, indices: Index, indptr: Index, r: Vector, partial: Vector, n_threads: int
 ) -> None: ...

@@ -16,6 +16,7 @@ Reference: T. Zhang and Z.-H. Zhou, Optimal Margin Distribution Machine, TKDE 20
 """
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -35,7 +36,8 @@ class DualCD(Solver):
 
     def solve(self, problem, coef=None, intercept=0.0):
         design, y = problem.design, problem.y
-        best, gap, dual = None, 1.0, np.zeros_like(y)  # at zero the gap is the whole objective
+        best: Any = None  # until the first certificate
+        gap, dual = 1.0, np.zeros_like(y)  # at zero the gap is the whole objective
         if coef is not None or problem.fit_intercept:
             point = problem.point(coef, intercept)
             best = Solution.from_point(point, 0)

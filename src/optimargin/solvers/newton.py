@@ -139,6 +139,7 @@ class _FeatureSystem:
             weight / weight.sum(),
             fit_intercept=problem.fit_intercept,
         )
+        rough: Solver
         if problem.design.is_sparse:
             rough = DualCD(tol=1e-2, max_iter=_STARTING_EPOCHS, seed=solver.seed)
         else:
