@@ -13,6 +13,9 @@ from threadpoolctl import threadpool_info
 
 import optimargin
 
+# Idle threads of BLAS and OpenMP stay awake for tens of milliseconds: they would slow the next one.
+_REST = 0.05
+
 
 def machine():
     """Return one line that describes the machine and the versions."""
@@ -50,6 +53,7 @@ def interleaved_medians(functions, repeats=5, budget=60.0):
     begin = time.perf_counter()
     for _ in range(repeats):
         for name, function in functions.items():
+            time.sleep(_REST)
             start = time.perf_counter()
             function()
             seconds[name].append(time.perf_counter() - start)

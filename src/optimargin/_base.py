@@ -20,7 +20,7 @@ from sklearn.utils.validation import (
 )
 
 from optimargin._callbacks import CallbackSupportMixin, FitTasks, with_callbacks
-from optimargin._core._dense_products import sum_of_squares
+from optimargin._core import _dense_products
 from optimargin._doc_link import DocLinkMixin
 from optimargin._threads import n_threads_for, one_blas_thread
 from optimargin._warnings import warn_user
@@ -343,13 +343,13 @@ def check_weights(sample_weight, X):
 
 def check_finite(X, estimator_name):
     """Raise scikit-learn's error for NaN and infinity, found in one pass on all cores."""
-    if not np.isfinite(_sum_of_squares(X)):
+    if not np.isfinite(sum_of_squares(X)):
         assert_all_finite(X, estimator_name=estimator_name, input_name="X")
 
 
 def check_scale(X, estimator_name=""):
     """Raise a clear error for NaN, infinity and features whose products would overflow."""
-    if _sum_of_squares(X) <= float(np.finfo(X.dtype).max) ** 0.9:  # one pass on all cores
+    if sum_of_squares(X) <= float(np.finfo(X.dtype).max) ** 0.9:  # one pass on all cores
         return
     assert_all_finite(X, estimator_name=estimator_name, input_name="X")
     values = X.data if issparse(X) else X
@@ -361,7 +361,8 @@ def check_scale(X, estimator_name=""):
         )
 
 
-def _sum_of_squares(X):
+def sum_of_squares(X):
+    """Return the sum of the squares of all values, without waking the threads of BLAS."""
     values = (X.data if issparse(X) else X).ravel()
     n_threads = n_threads_for(values.size)
-    return sum_of_squares(values, np.zeros(n_threads), n_threads)
+    return _dense_products.sum_of_squares(values, np.zeros(n_threads), n_threads)

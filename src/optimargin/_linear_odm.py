@@ -8,7 +8,7 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.multiclass import _check_partial_fit_first_call, check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from optimargin._base import check_scale, check_weights
+from optimargin._base import check_scale, check_weights, sum_of_squares
 from optimargin._chunked_fit import fit_linear
 from optimargin._core._svrg import StochasticPass
 from optimargin._linear_base import LinearClassifier
@@ -49,7 +49,7 @@ def choose_linear_solver(X, C, tol):
     if not issparse(X):
         return "newton" if n_samples <= _FACTORISE_UP_TO else "newton_cg"
     if n_samples < n_features:
-        epochs = C * (X.data @ X.data) / n_samples**2 * -np.log10(min(tol, 0.1))
+        epochs = C * sum_of_squares(X) / n_samples**2 * -np.log10(min(tol, 0.1))
         if n_samples > _SPARSE_ROWS_UP_TO:
             return "dcd" if epochs <= _EASY_DESCENT else "newton_cg"
         cheaper = epochs * X.nnz * _STEP_PER_FACTORISATION <= float(n_samples) ** 3

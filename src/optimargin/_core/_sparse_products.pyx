@@ -74,6 +74,28 @@ def csr_rmatvec(
                 )
 
 
+def csr_squared_norms(
+    const floating[::1] data,  # in
+    const index_t[::1] indptr,  # in
+    double[::1] out,  # out
+    int n_threads,
+):
+    """out[:] = the sums of squares of the rows of X."""
+    cdef Py_ssize_t n_rows = indptr.shape[0] - 1, i
+    for i in prange(n_rows, nogil=True, num_threads=n_threads, schedule="static"):
+        out[i] = _sum_of_squares(&data[0], indptr[i], indptr[i + 1])
+
+
+cdef double _sum_of_squares(
+    const floating* data, Py_ssize_t first, Py_ssize_t last
+) noexcept nogil:
+    cdef double total = 0.0
+    cdef Py_ssize_t k
+    for k in range(first, last):
+        total += <double> data[k] * data[k]
+    return total
+
+
 def csr_weighted_squares(
     const floating[::1] data,  # in
     const index_t[::1] indices,  # in

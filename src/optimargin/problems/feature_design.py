@@ -136,7 +136,12 @@ class FeatureDesign(Coordinates):
     @cached_property
     def squared_norms(self):
         """Squared norms of the (centred) rows, of shape (n_samples,)."""
-        norms = row_norms(self.X, squared=True).astype(np.float64)
+        if self.is_sparse:
+            norms, n_threads = np.zeros(self.n_samples), n_threads_for(self._size)
+            if self._size:
+                _sparse_products.csr_squared_norms(self.X.data, self.X.indptr, norms, n_threads)
+        else:
+            norms = row_norms(self.X, squared=True).astype(np.float64)
         if self.center is not None:
             norms += self.center @ self.center - 2 * self.X @ self.center
             np.maximum(norms, 0.0, out=norms)
