@@ -68,12 +68,13 @@ def second_core():
     """Return, for each kind of fit, the speed-up of two threads over one and the difference."""
     dense_data, wide, text = dense(200_000), dense(50_000, 300), text_like(200_000)
     X, y = load_large("adult-a")
-    kernel_data = X[:5000].toarray(), y[:5000]
+    kernel = ODMClassifier(64, 16, 0.2, gamma="mean_distance", random_state=0)
     fits = {
         "newton, dense 200,000 x 54": (LinearODMClassifier(solver="newton"), dense_data),
         "newton, dense 50,000 x 300": (LinearODMClassifier(solver="newton"), wide),
         "newton_cg, text-like": (LinearODMClassifier(solver="newton_cg"), text),
-        "kernel, adult-a 5000": (ODMClassifier(random_state=0), kernel_data),
+        "kernel, adult-a 5000": (kernel, (X[:5000].toarray(), y[:5000])),
+        "kernel, adult-a 10,000": (kernel, (X[:10_000].toarray(), y[:10_000])),
     }
     notes = []
     for name, (model, data) in fits.items():
