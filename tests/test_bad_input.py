@@ -9,7 +9,13 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
-from optimargin import LinearODMClassifier, LinearODMClassifierCV, ODMClassifier
+from optimargin import (
+    LDMClassifier,
+    LinearLDMClassifier,
+    LinearODMClassifier,
+    LinearODMClassifierCV,
+    ODMClassifier,
+)
 from optimargin.baselines import MaximalAverageMargin
 from tests.cases import ESTIMATORS, models, two_classes, untidy_csr, with_wide_indices
 
@@ -260,11 +266,19 @@ def test_the_scale_of_the_weights_does_not_change_gamma(gamma, size):
     assert model.gamma_ == pytest.approx(expected, rel=1e-12)
 
 
-def test_labels_unknown_to_the_model_cannot_be_left_out():
+@pytest.mark.parametrize("model", [ODMClassifier(), LDMClassifier(), LinearLDMClassifier()])
+def test_labels_unknown_to_the_model_cannot_be_left_out(model):
     X, y = two_classes(20)
-    model = ODMClassifier().fit(X, y)
+    model.fit(X, y)
     with pytest.raises(ValueError, match="labels the model was not fitted with"):
         model.loo_error_bound(X, np.where(y == y[0], "a", "b"))
+
+
+@pytest.mark.parametrize("model", [ODMClassifier(), LinearODMClassifier(), LinearLDMClassifier()])
+def test_training_data_that_overflow_cannot_be_left_out(model):
+    X, y = two_classes(20)
+    with pytest.raises(ValueError, match="overflow"):
+        model.fit(X, y).loo_error_bound(X * 1e200, y)
 
 
 @pytest.mark.parametrize("model", [ODMClassifier(kernel="poly"), LinearODMClassifier(C1=1e9)])

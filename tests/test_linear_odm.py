@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from sklearn.datasets import make_classification
 
 from optimargin import LinearODMClassifier
-from optimargin._linear_odm import linear_design
+from optimargin._linear_odm import choose_linear_solver, linear_design
 from optimargin.problems import FeatureDesign, LinearGramDesign
 from tests.cases import EXACT_SOLVERS, solvers_of, two_classes
 
@@ -43,6 +43,35 @@ def test_decision_is_the_product_with_coef_plus_intercept(n_classes):
 )
 def test_newton_works_in_samples_where_dense_rows_are_wide(shape, make, solver, design):
     assert type(linear_design(make(np.ones(shape)), np.ones(shape[0]), True, solver)) is design
+
+
+def sparse_rows(n_samples, n_features, length):
+    """Return rows with so many ones each."""
+    columns = np.arange(n_samples * length) % n_features
+    indptr = np.arange(0, n_samples * length + 1, length)
+    return sp.csr_array((np.ones(columns.size), columns, indptr), shape=(n_samples, n_features))
+
+
+@pytest.mark.parametrize(
+    ("X", "C", "tol", "solver"),
+    [
+        (np.ones((5000, 20)), 1.0, 1e-6, "newton"),
+        (np.ones((20, 5000)), 1.0, 1e-6, "newton"),
+        (np.ones((1500, 1500)), 1.0, 1e-6, "newton_cg"),
+        (sparse_rows(5000, 100, 10), 1.0, 1e-6, "newton"),
+        (sparse_rows(5000, 100, 20), 1.0, 1e-6, "newton"),
+        (sparse_rows(20_000, 100, 20), 1.0, 1e-6, "newton_cg"),
+        (sparse_rows(5000, 2000, 10), 1.0, 1e-6, "newton_cg"),
+        (sparse_rows(1000, 20_000, 50), 0.5, 1e-6, "newton_cg"),
+        (sparse_rows(1000, 20_000, 50), 50.0, 1e-6, "dcd"),
+        (sparse_rows(1000, 20_000, 50), 5000.0, 1e-1, "dcd"),
+        (sparse_rows(1000, 20_000, 50), 5000.0, 1e-6, "newton"),
+        (sparse_rows(6000, 20_000, 50), 5000.0, 1e-6, "dcd"),
+        (sparse_rows(6000, 20_000, 50), 50_000.0, 1e-6, "newton_cg"),
+    ],
+)
+def test_auto_knows_where_each_solver_is_fast(X, C, tol, solver):
+    assert choose_linear_solver(X, C, tol) == solver
 
 
 @pytest.mark.parametrize("shape", [(60, 4), (20, 40)], ids=["tall", "wide"])

@@ -131,7 +131,6 @@ class BaseMarginClassifier(
         """
         data = (X, y, sample_weight)
         X, y = validate_data(self, X, y, ensure_all_finite=False, **self._input_checks())
-        self._check_values(X)
         X = canonical(X)
         check_classification_targets(y)
         self.classes_ = np.unique(y)
@@ -153,7 +152,7 @@ class BaseMarginClassifier(
         return self
 
     def _training_problems(self, X, y, sample_weight):
-        """Return what is to be solved for validated `X` and `y` with known classes."""
+        """Return what is to be solved for `X` and `y` with known classes."""
         if self.classes_.size == 2:  # many times faster than a search
             encoded = (y == self.classes_[1]).astype(np.intp)
         else:
@@ -161,7 +160,9 @@ class BaseMarginClassifier(
         weight = self._weights(X, encoded, sample_weight)
         rows = np.flatnonzero(weight > 0)
         if rows.size < X.shape[0]:
+            check_finite(X, type(self).__name__)
             X, encoded, weight = self._take(X, rows), encoded[rows], weight[rows]
+        self._check_values(X)
         self._resolve_prices(float(weight.sum()))
         design = self._make_design(X, weight)
         positives = [1] if self.classes_.size == 2 else range(self.classes_.size)
@@ -184,6 +185,13 @@ class BaseMarginClassifier(
         elif y is None:
             raise ValueError("X was given without y: pass the labels of the training data.")
         return X, np.asarray(y), sample_weight
+
+    def _checked_again(self, X, y):
+        """Return the training data of a fitted estimator, validated."""
+        X, y = validate_data(self, X, y, reset=False, **self._input_checks())
+        if not np.isin(y, self.classes_).all():
+            raise ValueError("y has labels the model was not fitted with: pass the training data.")
+        return X, y
 
     def _sample_coefficients(self, training, k):
         """Return the kernel coefficients of problem `k` for the rows of the training data."""

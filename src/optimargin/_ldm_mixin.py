@@ -7,7 +7,6 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions, validate_params
-from sklearn.utils.validation import validate_data
 
 from optimargin._base import BaseMarginClassifier
 from optimargin.problems import FeatureDesign, LDMDual, LDMProblem, LinearGramDesign
@@ -83,7 +82,7 @@ class LDMMixin(BaseMarginClassifier):
         True
         """
         X, y, sample_weight = self._training_arguments(X, y, sample_weight)
-        X, y = validate_data(self, X, y, reset=False, **self._input_checks())
+        X, y = self._checked_again(X, y)
         # A copy, because rebuilding the design matrix notes what it found on the estimator.
         training = copy(self)._training_problems(X, y, sample_weight)
         scores = np.reshape(self.decision_function(X), (X.shape[0], -1))[training.rows]

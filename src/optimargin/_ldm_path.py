@@ -111,7 +111,6 @@ def ldm_path(
     estimator.classes_ = np.unique(y)
     if estimator.classes_.size < 2:
         raise ValueError("y has one class only: a path needs samples of at least two classes.")
-    estimator._check_values(X)
     training = estimator._training_problems(X, y, sample_weight)
     if training.rows.size < X.shape[0]:
         raise ValueError("sample_weight must be positive: leave out samples of no weight.")

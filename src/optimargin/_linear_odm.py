@@ -20,9 +20,12 @@ from optimargin.solvers import SOLVERS
 _FACTORISE_UP_TO = 1000  # features, or dense samples, up to which a factorisation is fastest
 _SHORT_ROWS = 16  # values a sparse row up to which a Gram matrix of the features is cheap,
 _FEW_VALUES = 200_000  # or in all of them: what is fast anyway may as well be exact
+_EASY_CONDITION = 100.0  # up to which conjugate gradients take next to no steps
 _SPARSE_ROWS_UP_TO = 5000  # up to which a factorisation in sample space is the alternative
 _EASY_DESCENT = 250.0  # epochs that coordinate descent may take beyond
-_STEP_PER_FACTORISATION = 70.0  # time of a step of descent a value, of n_samples**3 operations
+# An epoch over v values takes as long as factorisations of 70 v operations; all those of a fit take
+# about n_samples**3.
+_OPERATIONS_OF_AN_EPOCH = 70.0
 _STREAM_WEIGHT = 256.0  # sum of weights that a stream is taken to have for the default of C1
 _STEPS_OF_EQUAL_LENGTH = 64  # of a stream between two updates of the step length
 
@@ -39,8 +42,9 @@ def linear_design(X, weight, fit_intercept, solver):
 def choose_linear_solver(X, C, tol):
     """Return the solver that was fastest in the benchmarks for data and a loss of this kind.
 
-    Sparse rows with more features than samples go to coordinate descent as long as it converges
-    quickly, which the ratio of the curvatures of loss and penalty tells.
+    Sparse rows with more features than samples go to coordinate descent as long as the epochs it
+    will take, which the ratio of the curvatures of loss and penalty tells, are cheaper than
+    factorisations.
     """
     n_samples, n_features = X.shape
     if n_features <= _FACTORISE_UP_TO:
@@ -49,11 +53,14 @@ def choose_linear_solver(X, C, tol):
     if not issparse(X):
         return "newton" if n_samples <= _FACTORISE_UP_TO else "newton_cg"
     if n_samples < n_features:
-        epochs = C * sum_of_squares(X) / n_samples**2 * -np.log10(min(tol, 0.1))
+        condition = 2 * C * sum_of_squares(X) / n_samples
+        if condition <= _EASY_CONDITION:
+            return "newton_cg"
+        epochs = condition / (2 * n_samples) * -np.log10(min(tol, 0.1))
         if n_samples > _SPARSE_ROWS_UP_TO:
             return "dcd" if epochs <= _EASY_DESCENT else "newton_cg"
-        cheaper = epochs * X.nnz * _STEP_PER_FACTORISATION <= float(n_samples) ** 3
-        return "dcd" if cheaper else "newton"
+        cheap = epochs * X.nnz * _OPERATIONS_OF_AN_EPOCH <= float(n_samples) ** 3
+        return "dcd" if cheap else "newton"
     return "newton_cg"
 
 

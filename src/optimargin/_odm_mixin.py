@@ -5,7 +5,6 @@ from numbers import Real
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions, validate_params
-from sklearn.utils.validation import validate_data
 
 from optimargin._base import BaseMarginClassifier
 from optimargin.leave_one_out import error_bound, leave_folds_out, leave_one_out
@@ -192,9 +191,7 @@ class ODMMixin(BaseMarginClassifier):
         return scores[:, 0] if len(training.problems) == 1 else scores
 
     def _rebuild(self, X, y, sample_weight):
-        X, y = validate_data(self, X, y, reset=False, **self._input_checks())
-        if not np.isin(y, self.classes_).all():
-            raise ValueError("y has labels the model was not fitted with: pass the training data.")
+        X, y = self._checked_again(X, y)
         # A copy, because rebuilding the design matrix notes what it found on the estimator.
         twin = copy(self)
         twin._prepare_rebuilding(X)

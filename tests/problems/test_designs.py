@@ -188,6 +188,7 @@ def test_products_with_the_hessian_equal_numpy(name, shape, dtype):
     scale = np.abs(Z @ v).max()
     np.testing.assert_allclose(image, c * (Z @ v), atol=1e-13 * scale)
     np.testing.assert_allclose(design.decision_on(active, v), Z @ v, atol=1e-13 * scale)
+    assert design.decision_on(active[:0], v).size == 0
     rtol = 1e-4 if dtype == np.float32 else 1e-11
     np.testing.assert_allclose(design.diagonal(active, c), 1 + c @ Z**2, rtol=rtol)
     np.testing.assert_allclose(design.squared_norms, (features**2).sum(axis=1), rtol=rtol)
@@ -301,3 +302,10 @@ def test_samples_that_left_the_working_set_make_room():
     design.product_on(np.arange(900), np.ones((1, 900)))
     design.product_on(np.arange(850, 1000), np.ones((1, 150)))
     assert design._working.kept.size == 150
+
+
+@pytest.mark.parametrize("center", [None, np.linspace(-1.0, 1.0, 5000)], ids=["as is", "centred"])
+def test_inner_products_of_wide_rows_are_summed_over_all_features(center):
+    X = rows((300, 5000))
+    Z = X if center is None else X - center
+    np.testing.assert_allclose(LinearGramDesign(X, center).K, Z @ Z.T, rtol=1e-12, atol=1e-9)

@@ -3,31 +3,82 @@
 import numpy as np
 import pytest
 
-from optimargin.kernels import Kernel
-from optimargin.problems import FeatureDesign, KernelDesign, MarginProblem, ODMLoss
+from optimargin.problems import MarginProblem, ODMLoss
+from optimargin.problems.margin_problem import relative_gap
 from optimargin.solvers import DualCD, Newton
-from tests.cases import two_classes
+from tests.cases import DESIGNS, two_classes
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*more than cache_size has room for")
+with_and_without_intercept = pytest.mark.parametrize("fit_intercept", [True, False])
 
 
-@pytest.mark.parametrize("n_epochs", [1, 2, 5, 20])
-@pytest.mark.parametrize("fit_intercept", [True, False])
-@pytest.mark.parametrize("prices", [(32.0, 8.0, 0.2), (32.0, 0.0, 0.0), (500.0, 100.0, 0.1)])
-@pytest.mark.parametrize("in_features", [True, False])
-def test_the_gap_belongs_to_a_feasible_dual_point(n_epochs, fit_intercept, prices, in_features):
-    X, y = two_classes(80, 6)
-    y = np.where(y == y[0], 1.0, -1.0)
-    design = FeatureDesign(X + 1.0) if in_features else KernelDesign(Kernel("rbf", gamma=0.5)(X))
+def make_problem(
+    name="dense", prices=(32.0, 8.0, 0.2), *, fit_intercept, dtype=np.float64, shape=(80, 6)
+):
+    X, y = two_classes(*shape)
     weight = np.random.default_rng(0).uniform(0.5, 2.0, y.size)
-    problem = MarginProblem(
-        ODMLoss(*prices), design, y, weight / weight.sum(), fit_intercept=fit_intercept
-    )
-    found = DualCD(tol=1e-12, max_iter=n_epochs).solve(problem)
-    best = Newton(tol=1e-12, max_iter=100).solve(problem).objective
+    design = DESIGNS[name](X.astype(dtype))[0]
+    weight /= weight.sum()
+    return MarginProblem(ODMLoss(*prices), design, y, weight, fit_intercept=fit_intercept)
+
+
+def check(problem, found, best):
     lowest = found.objective - found.dual_gap * max(found.objective, 1e-3)
     assert lowest <= best * (1 + 1e-12)
     assert found.objective == pytest.approx(problem.point(found.coef, found.intercept).value)
-    if fit_intercept:
-        assert abs(y @ found.dual) <= 1e-14 * np.abs(found.dual).sum()
+    if problem.fit_intercept:
+        assert abs(problem.y @ found.dual) <= 1e-14 * np.abs(found.dual).sum()
     if found.dual_gap > 1e-6:
         gap = found.objective - problem.dual_value(found.dual)
-        assert found.dual_gap * found.objective == pytest.approx(gap, rel=1e-6)
+        assert found.dual_gap == pytest.approx(relative_gap(found.objective, gap), rel=1e-6)
+
+
+@pytest.mark.parametrize("n_epochs", [1, 2, 5, 20])
+@with_and_without_intercept
+@pytest.mark.parametrize("prices", [(32.0, 8.0, 0.2), (32.0, 0.0, 0.0), (500.0, 100.0, 0.1)])
+@pytest.mark.parametrize("name", DESIGNS)
+def test_the_gap_belongs_to_a_feasible_dual_point(n_epochs, fit_intercept, prices, name):
+    problem = make_problem(name, prices, fit_intercept=fit_intercept)
+    best = Newton(tol=1e-12, max_iter=100).solve(problem).objective
+    check(problem, DualCD(tol=1e-12, max_iter=n_epochs).solve(problem), best)
+
+
+@with_and_without_intercept
+@pytest.mark.parametrize("name", ["dense", "csr"])
+def test_data_in_single_precision_and_a_start_are_certified_too(name, fit_intercept):
+    problem = make_problem(name, fit_intercept=fit_intercept, dtype=np.float32)
+    exact = Newton(tol=1e-12, max_iter=100).solve(problem)
+    for start in (None, exact.coef, exact.coef + 0.1):
+        found = DualCD(tol=1e-5, max_iter=1000).solve(problem, start, exact.intercept)
+        assert found.dual_gap <= 1e-5
+        check(problem, found, exact.objective)
+
+
+@with_and_without_intercept
+@pytest.mark.parametrize("tol", [1e-6, 1.5])
+def test_a_descent_stopped_from_outside_is_certified(tol, fit_intercept):
+    problem = make_problem(fit_intercept=fit_intercept)
+    best = Newton(tol=1e-12, max_iter=100).solve(problem).objective
+    solver = DualCD(tol=tol, max_iter=1000)
+    solver.begin_iteration = lambda: lambda: True
+    found = solver.solve(problem)
+    assert found.n_iter == 1
+    check(problem, found, best)
+
+
+@pytest.mark.parametrize("C1", [0.01, 0.1, 1.0, 1e4])
+def test_an_intercept_takes_few_epochs_at_any_price(C1):
+    with_intercept, without = (
+        DualCD(tol=1e-6, max_iter=3000).solve(
+            make_problem("csr", (C1, C1 / 4, 0.2), fit_intercept=fit_intercept)
+        )
+        for fit_intercept in (True, False)
+    )
+    assert with_intercept.n_iter <= 2 * without.n_iter + 20
+
+
+def test_gaps_below_the_drift_of_w_are_reached():
+    problem = make_problem(prices=(1e8, 1e7, 0.2), fit_intercept=False, shape=(100, 400))
+    found = DualCD(tol=1e-9, max_iter=100).solve(problem)
+    assert found.dual_gap <= 1e-9
+    check(problem, found, Newton(tol=1e-12, max_iter=100).solve(problem).objective)

@@ -4,12 +4,13 @@ import warnings
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from scipy.linalg import LinAlgError
 from sklearn.datasets import load_breast_cancer, make_classification
 from sklearn.preprocessing import StandardScaler
 
 from optimargin import LinearODMClassifier, ODMClassifier
-from optimargin.problems import KernelDesign, MarginProblem, ODMLoss
+from optimargin.problems import FeatureDesign, KernelDesign, Loss, MarginProblem, ODMLoss
 from optimargin.solvers import Newton, newton
 from tests.cases import DESIGNS, LOSSES, make_design, two_classes
 from tests.random_problems import RandomProblem
@@ -142,3 +143,30 @@ def test_a_failed_factorisation_falls_back_on_eigenvalues(monkeypatch):
     monkeypatch.setattr(newton, "cho_factor", fail)
     solution = newton._solve_spd(A.copy(), np.array([1.0, 2.0]))
     np.testing.assert_allclose(A @ solution, [1.0, 2.0], rtol=1e-10)
+
+
+class _PlainLoss(Loss):
+    """A loss without more than a new one must have."""
+
+    def __init__(self, loss):
+        self.evaluate = loss.evaluate
+        self.conjugate = loss.conjugate
+
+    def evaluate(self, margin, weight):
+        raise NotImplementedError
+
+    def conjugate(self, dual, weight):
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize("make_loss", [_PlainLoss, lambda loss: loss], ids=["plain", "odm"])
+@pytest.mark.parametrize("shape", [(20_000, 40), (60, 200)], ids=["tall", "wide"])
+def test_any_loss_is_minimised_on_sparse_data_of_any_shape(make_loss, shape):
+    X, y = two_classes(*shape)
+    X = sp.csr_array(np.where(np.abs(X) > 1.5, X, 0.0))
+    loss, weight = ODMLoss(8.0, 2.0, 0.2), np.full(y.size, 1 / y.size)
+    problem = MarginProblem(make_loss(loss), FeatureDesign(X), y, weight, fit_intercept=True)
+    dense = MarginProblem(loss, FeatureDesign(X.toarray()), y, weight, fit_intercept=True)
+    found = Newton(tol=1e-9, max_iter=100).solve(problem)
+    expected = Newton(tol=1e-9, max_iter=100).solve(dense)
+    assert found.objective == pytest.approx(expected.objective, rel=1e-8)

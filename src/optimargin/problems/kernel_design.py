@@ -15,6 +15,8 @@ from optimargin.kernels import pivoted_cholesky
 from optimargin.problems.feature_design import FeatureDesign, double_blocks
 
 _BLOCK_ELEMENTS = 1 << 19
+_PARTIAL_ELEMENTS = 1 << 24  # 128 MB for sums that threads make for themselves
+_OWN_THREADS_UP_TO = 3000  # samples up to which one thread factorises, between our loops
 _LOW_RANK_FROM = 256  # samples from which looking for a low-rank factor is worth its price
 _LOW_RANK_SHARE = 8
 
@@ -125,11 +127,14 @@ class LinearGramDesign(KernelDesign):
         As for `FeatureDesign`.
     """
 
-    own_threads = True
-
     def __init__(self, X, center=None):
         self._feature_design = FeatureDesign(X, center)
         super().__init__(_linear_gram(X, center))
+
+    @property
+    def own_threads(self):
+        """Whether factorisations are so small that one thread of BLAS is enough."""
+        return self.n_samples <= _OWN_THREADS_UP_TO
 
     def features(self, v):
         """Return w and the shift of the intercept that undoes the centring."""
@@ -149,7 +154,8 @@ def _linear_gram(X, center):
     n_samples, n_features = X.shape
     n_block = max(_BLOCK_ELEMENTS // n_samples, 1)
     work = n_samples**2 * n_features
-    blocks = np.array_split(np.arange(0, n_features, n_block), n_threads_for(work))
+    n_parts = max(min(n_threads_for(work), _PARTIAL_ELEMENTS // n_samples**2), 1)
+    blocks = np.array_split(np.arange(0, n_features, n_block), n_parts)
     partial = np.zeros((len(blocks), n_samples, n_samples))
 
     def add(k):
@@ -160,4 +166,4 @@ def _linear_gram(X, center):
             partial[k] += block @ block.T
 
     for_each(add, range(len(blocks)), work)
-    return partial.sum(axis=0)
+    return partial.sum(axis=0) if n_parts > 1 else partial[0]

@@ -26,8 +26,8 @@ from optimargin.solvers.base import Solution, Solver
 
 _FIRST_CHECK = 3  # epochs before the first certificate
 _DRIFT = 1e-9  # relative gap below which rounding in the maintained w may show
-# Of the mean squared norm of the samples, as the square of a constant feature that stands for the
-# intercept: more makes all samples alike, less makes the intercept slow.
+# Of the mean squared norm of the samples, for the intercept: more makes all samples alike, less
+# makes the intercept slow.
 _INTERCEPT_SHARE = 0.1
 
 
@@ -44,14 +44,13 @@ class DualCD(Solver):
             gap, intercept = best.dual_gap, best.intercept
             dual = dual if coef is None else point.dual.copy()
         rows, image = design.rows(y * dual)
-        scale = float(problem.weight @ design.squared_norms) if problem.fit_intercept else 0.0
         descent = Descent(
             rows,
             problem.loss.coordinate_step(problem.weight),
             y,
             dual,
             intercept=intercept,
-            intercept_scale=_INTERCEPT_SHARE * scale,
+            intercept_scale=_intercept_scale(problem) if problem.fit_intercept else 0.0,
             seed=self.seed,
         )
         last_check, next_check = 0, _FIRST_CHECK
@@ -68,7 +67,7 @@ class DualCD(Solver):
             wait = _epochs_to_go(n_iter - last_check, old_gap, gap, self.tol)
             last_check, next_check = n_iter, n_iter + min(max(wait, n_iter // 5, 1), n_iter)
             descent.unshrink()
-        if n_iter > last_check and gap > self.tol:  # stopped from outside
+        if best is None or (n_iter > last_check and gap > self.tol):  # stopped from outside
             best = self._better(problem, best, descent.intercept, image, dual)
         return replace(best, n_iter=n_iter)
 
@@ -89,9 +88,20 @@ class DualCD(Solver):
         square = coef @ design.metric(coef, decision)
         gap = max(value + 0.5 * square + problem.loss.conjugate(dual, problem.weight), 0.0)
         new = Solution(coef, intercept, dual, value, relative_gap(value, gap), 0)
-        if new.dual_gap <= _DRIFT:
-            new = Solution.from_point(problem.point(coef, intercept, decision), 0)
+        if new.dual_gap < _DRIFT:
+            sharp = Solution.from_point(problem.point(coef, intercept, decision), 0)
+            new = sharp if sharp.dual_gap < _DRIFT else replace(new, dual_gap=_DRIFT)
         return new if best is None or new.dual_gap <= best.dual_gap else best
+
+
+def _intercept_scale(problem):
+    """Return the square of the constant feature that stands for the intercept.
+
+    Where prices are so small that the samples hardly matter, it is what makes the intercept as
+    stiff as the loss.
+    """
+    mean_square = float(problem.weight @ problem.design.squared_norms)
+    return max(_INTERCEPT_SHARE * mean_square, 1.0 / problem.loss.smoothness)
 
 
 def _balance(dual, y):

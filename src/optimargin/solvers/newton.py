@@ -60,7 +60,7 @@ class Newton(Solver):
 
     def own_threads(self, design):
         # Wide sparse data are solved in sample space; large factorisations are left to BLAS.
-        in_features = design.n_samples >= design.n_coef
+        in_features = design.space == "feature" and design.n_samples >= design.n_coef
         return design.own_threads and (in_features or design.n_samples <= _FACTORISE_ALONE_UP_TO)
 
     def solve(self, problem, coef=None, intercept=0.0):
@@ -140,7 +140,7 @@ class _FeatureSystem:
             fit_intercept=problem.fit_intercept,
         )
         rough: Solver
-        if problem.design.is_sparse:
+        if problem.design.is_sparse and _has_coordinate_step(problem):
             rough = DualCD(tol=1e-2, max_iter=_STARTING_EPOCHS, seed=solver.seed)
         else:
             rough = Newton(tol=1e-3, max_iter=solver.max_iter, exact_up_to=0)
@@ -221,6 +221,8 @@ class _SparseSystem:
 
     def start(self, solver):
         """Find most of the active set by a few epochs of coordinate descent."""
+        if not _has_coordinate_step(self.problem):
+            return None, 0.0
         epochs = DualCD(tol=solver.tol, max_iter=_STARTING_EPOCHS, seed=solver.seed)
         start = epochs.solve(self.problem)
         return start.coef, start.intercept
@@ -235,6 +237,11 @@ class _SparseSystem:
         coefficients = np.zeros(design.n_samples)
         coefficients[active] = moved
         return design.represent(coefficients) - point.residual, intercept_step
+
+
+def _has_coordinate_step(problem):
+    """Whether the loss has what coordinate descent needs, which a new loss may lack."""
+    return hasattr(problem.loss, "coordinate_step")
 
 
 def _active_step(problem, point, active, curvature, scaled_block, image):
