@@ -130,11 +130,7 @@ class LinearGramDesign(KernelDesign):
     def __init__(self, X, center=None):
         self._feature_design = FeatureDesign(X, center)
         super().__init__(_linear_gram(X, center))
-
-    @property
-    def own_threads(self):
-        """Whether factorisations are so small that one thread of BLAS is enough."""
-        return self.n_samples <= _OWN_THREADS_UP_TO
+        self.own_threads = self.n_samples <= _OWN_THREADS_UP_TO
 
     def features(self, v):
         """Return w and the shift of the intercept that undoes the centring."""
