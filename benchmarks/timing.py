@@ -39,6 +39,13 @@ def keep_memory():
         libc.mallopt(m_trim_threshold, 2**31 - 1)
 
 
+def rest():
+    """Wait for threads to fall asleep, without sleep of our own, which would cool the processor."""
+    end = time.perf_counter() + _REST
+    while time.perf_counter() < end:
+        pass
+
+
 def interleaved_medians(functions, repeats=5, budget=60.0):
     """Return the median seconds of each function, called in turn.
 
@@ -53,7 +60,7 @@ def interleaved_medians(functions, repeats=5, budget=60.0):
     begin = time.perf_counter()
     for _ in range(repeats):
         for name, function in functions.items():
-            time.sleep(_REST)
+            rest()
             start = time.perf_counter()
             function()
             seconds[name].append(time.perf_counter() - start)
