@@ -43,6 +43,7 @@ def points(name):
 
 def picture(rows):
     from matplotlib import pyplot as plt
+    from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter
 
     figure, axes = plt.subplots(2, 2, figsize=(9, 6.5), layout="constrained")
     for axis, name in zip(axes.flat, SETS, strict=True):
@@ -55,7 +56,10 @@ def picture(rows):
             axis.loglog(*np.transpose(curve), marker="o", markersize=4, label=competitor)
         axis.set(title=name, xlabel="milliseconds", ylabel="relative suboptimality")
         axis.grid(alpha=0.3)
-    axes[0, 0].legend(fontsize="small")
+        axis.xaxis.set_major_locator(LogLocator(subs=(1, 3)))
+        axis.xaxis.set_major_formatter(ScalarFormatter())
+        axis.xaxis.set_minor_formatter(NullFormatter())
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
     figure.savefig(RESULTS / "suboptimality.png", dpi=110)
 
 
