@@ -177,8 +177,10 @@ class MarginProblem:
         inside a bracket ends after a few evaluations of O(n_samples) each.
         """
         low, high = -np.inf, np.inf
-        at_zero = self.loss.derivatives(margin, slope, self.weight, 0.0)[0]
-        allowed = rtol * abs(linear + at_zero)
+        allowed = 0.0
+        if rtol > 0:
+            at_zero = self.loss.derivatives(margin, slope, self.weight, 0.0)[0]
+            allowed = rtol * abs(linear + at_zero)
         t = start
         for _ in range(100):
             first, magnitude, second = self.loss.derivatives(margin, slope, self.weight, t)
