@@ -18,7 +18,15 @@ from timing import interleaved_medians, keep_memory, machine
 from optimargin import LinearODMClassifier
 
 SOLVERS = ("newton", "newton_cg", "dcd", "svrg")
-DENSE = ((500, 10), (20_000, 50), (100_000, 50), (5_000, 500), (500, 3_000), (2_000, 1_500))
+DENSE = (
+    (500, 10),
+    (20_000, 50),
+    (100_000, 50),
+    (5_000, 500),
+    (500, 3_000),
+    (2_000, 1_500),
+    (2_000, 8_000),
+)
 SPARSE = ((1_000, 20_000), (4_000, 20_000), (20_000, 20_000), (50_000, 20_000), (20_000, 500))
 MAX_SECONDS, MAX_ITER, MAX_MATRIX = 2.0, 60, 5000
 

@@ -58,6 +58,7 @@ def sparse_rows(n_samples, n_features, length):
         (np.ones((5000, 20)), 1.0, 1e-6, "newton"),
         (np.ones((20, 5000)), 1.0, 1e-6, "newton"),
         (np.ones((1500, 1500)), 1.0, 1e-6, "newton_cg"),
+        (np.ones((1200, 5000)), 1.0, 1e-6, "newton"),
         (sparse_rows(5000, 100, 10), 1.0, 1e-6, "newton"),
         (sparse_rows(5000, 100, 20), 1.0, 1e-6, "newton"),
         (sparse_rows(20_000, 100, 20), 1.0, 1e-6, "newton_cg"),

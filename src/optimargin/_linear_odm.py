@@ -21,7 +21,8 @@ _FACTORISE_UP_TO = 1000  # features, or dense samples, up to which a factorisati
 _SHORT_ROWS = 16  # values a sparse row up to which a Gram matrix of the features is cheap,
 _FEW_VALUES = 200_000  # or in all of them: what is fast anyway may as well be exact
 _EASY_CONDITION = 100.0  # up to which conjugate gradients take next to no steps
-_SPARSE_ROWS_UP_TO = 5000  # up to which a factorisation in sample space is the alternative
+_SAMPLES_UP_TO = 5000  # up to which a factorisation in sample space is the alternative
+_WIDE = 4  # features a sample, from which it is worth a Gram matrix of more than 1000 dense samples
 _EASY_DESCENT = 250.0  # epochs that coordinate descent may take beyond
 # An epoch over v values takes as long as factorisations of 70 v operations; all those of a fit take
 # about n_samples**3.
@@ -51,13 +52,14 @@ def choose_linear_solver(X, C, tol):
         dear_gram = issparse(X) and X.nnz > max(_SHORT_ROWS * n_samples, _FEW_VALUES)
         return "newton_cg" if dear_gram else "newton"
     if not issparse(X):
-        return "newton" if n_samples <= _FACTORISE_UP_TO else "newton_cg"
+        is_wide = _WIDE * n_samples <= n_features and n_samples <= _SAMPLES_UP_TO
+        return "newton" if n_samples <= _FACTORISE_UP_TO or is_wide else "newton_cg"
     if n_samples < n_features:
         condition = 2 * C * sum_of_squares(X) / n_samples
         if condition <= _EASY_CONDITION:
             return "newton_cg"
         epochs = condition / (2 * n_samples) * -np.log10(min(tol, 0.1))
-        if n_samples > _SPARSE_ROWS_UP_TO:
+        if n_samples > _SAMPLES_UP_TO:
             return "dcd" if epochs <= _EASY_DESCENT else "newton_cg"
         cheap = epochs * X.nnz * _OPERATIONS_OF_AN_EPOCH <= float(n_samples) ** 3
         return "dcd" if cheap else "newton"
