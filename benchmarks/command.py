@@ -4,7 +4,7 @@
 
 Each run is a fresh process that imports what it needs, reads a plain svmlight file, trains with
 default parameters and an intercept, and saves the model. Times are medians of runs taken in turn;
-LIBSVM, which needs about a minute, runs once.
+LIBSVM, the slowest, runs once.
 """
 
 import argparse

@@ -315,3 +315,20 @@ def test_labels_are_named_as_they_were_written(label):
     for model in (LinearODMClassifier(), LinearODMClassifierCV(), MaximalAverageMargin()):
         with pytest.raises(ValueError, match=re.escape(f"one class only ({label!r})")):
             model.fit(X, np.array([label] * len(X)))
+
+
+@every_estimator
+@pytest.mark.parametrize("index", [-1, 3, 10**6])
+def test_sparse_matrices_with_columns_they_do_not_have_are_refused(estimator, index):
+    spoilt = sp.csr_array(X)
+    spoilt.indices = spoilt.indices.copy()
+    spoilt.indices[0] = index
+    with pytest.raises(ValueError, match="3 columns with indices from"):
+        estimator().fit(spoilt, Y)
+    with pytest.raises(ValueError, match="3 columns with indices from"):
+        estimator().fit(X, Y).predict(spoilt)
+
+
+def test_a_sparse_matrix_without_entries_has_no_wrong_columns():
+    model = LinearODMClassifier().fit(sp.csr_array(X.shape), Y)
+    assert np.isfinite(model.coef_).all()

@@ -269,7 +269,7 @@ def test_balanced_classes_have_equal_weight(estimator):
 @every_solver
 def test_a_fit_that_misses_tol_warns_with_its_gap_and_with_advice(estimator, solver):
     X, y = make_classification(200, 10, n_informative=6, flip_y=0.1, random_state=0)
-    message = r"(?s)stopped after 1 iterations.*relative duality gap of .*above tol=1e-12"
+    message = r"(?s)stopped at iteration 1.*relative duality gap of .*above tol=1e-12"
     with pytest.warns(ConvergenceWarning, match=message) as caught:
         model = estimator(1e4, 1e3, 0.1, solver=solver, tol=1e-12, max_iter=1).fit(X, y)
     text = str(caught[0].message)

@@ -131,7 +131,7 @@ class BaseMarginClassifier(
         """
         data = (X, y, sample_weight)
         X, y = validate_data(self, X, y, ensure_all_finite=False, **self._input_checks())
-        X = canonical(X)
+        X = check_columns(canonical(X))
         check_classification_targets(y)
         self.classes_ = np.unique(y)
         check_two_classes(self.classes_)
@@ -239,7 +239,8 @@ class BaseMarginClassifier(
             class and the largest wins.
         """
         check_is_fitted(self)
-        X = canonical(validate_data(self, X, reset=False, **self._input_checks()))
+        X = validate_data(self, X, reset=False, **self._input_checks())
+        X = check_columns(canonical(X))
         with np.errstate(over="ignore", invalid="ignore"):
             scores = self._scores(X)
         if not np.isfinite(scores).all():
@@ -319,10 +320,11 @@ class BaseMarginClassifier(
         worst = float(np.max(self.dual_gap_))
         if not worst <= self.tol:
             warn_user(
-                f"{type(self).__name__} stopped after {np.max(self.n_iter_)} iterations of "
-                f"solver {self.solver_!r} at a relative duality gap of {worst:.2g}, above "
+                f"{type(self).__name__} stopped at iteration {np.max(self.n_iter_)} of solver "
+                f"{self.solver_!r} with a relative duality gap of {worst:.2g}, above "
                 f"tol={self.tol:g}. Scale the features (for example with StandardScaler), "
-                "increase max_iter or raise tol.",
+                "increase max_iter or raise tol"
+                + (".", ", or try solver='auto'.")[self.solver != "auto"],
                 ConvergenceWarning,
             )
 
@@ -339,6 +341,23 @@ def check_two_classes(classes):
             f"y has one class only ({classes.tolist()[0]!r}): a classifier needs samples of at "
             "least two classes."
         )
+
+
+def check_columns(X):
+    """Return `X`; raise a clear error for a sparse matrix with columns it does not have.
+
+    Of sorted rows the first and the last entry tell.
+    """
+    if issparse(X) and X.nnz:
+        begins, ends = X.indptr[:-1], X.indptr[1:]
+        filled = ends > begins
+        first, last = X.indices[begins[filled]], X.indices[ends[filled] - 1]
+        if first.min() < 0 or last.max() >= X.shape[1]:
+            raise ValueError(
+                f"X is a sparse matrix of {X.shape[1]} columns with indices from {first.min()} to "
+                f"{last.max()}: build it again, from correct indices."
+            )
+    return X
 
 
 def check_weights(sample_weight, X):

@@ -285,7 +285,7 @@ def test_errors_go_to_standard_error(arguments, code, message, run, flowers, tmp
 def test_warnings_of_a_fit_are_passed_on(run, flowers, tmp_path):
     code, _, err = run("train", flowers, tmp_path / "m", "--solver", "dcd", "--max-iter", "1")
     assert code == 0
-    assert err.startswith("optimargin: warning: ODMClassifier stopped after 1 iterations")
+    assert err.startswith("optimargin: warning: ODMClassifier stopped at iteration 1")
 
 
 def test_help_teaches_by_example(run):
