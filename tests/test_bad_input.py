@@ -274,6 +274,19 @@ def test_labels_unknown_to_the_model_cannot_be_left_out(model):
         model.loo_error_bound(X, np.where(y == y[0], "a", "b"))
 
 
+@every_estimator
+@pytest.mark.parametrize(
+    "change",
+    [lambda X, y: (X, -y), lambda X, y: (X[::-1], y), lambda X, y: (X[:30], y[:30])],
+    ids=["other labels", "other order", "part"],
+)
+def test_other_data_than_those_of_the_fit_cannot_be_left_out(estimator, change):
+    X, y = two_classes(60)
+    model = estimator().fit(X, y)
+    with pytest.raises(ValueError, match="training data"):
+        model.loo_decision_function(*change(X, y))
+
+
 @pytest.mark.parametrize("model", [ODMClassifier(), LinearODMClassifier(), LinearLDMClassifier()])
 def test_training_data_that_overflow_cannot_be_left_out(model):
     X, y = two_classes(20)

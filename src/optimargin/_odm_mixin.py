@@ -9,11 +9,13 @@ from sklearn.utils._param_validation import Interval, StrOptions, validate_param
 from optimargin._base import BaseMarginClassifier
 from optimargin.leave_one_out import error_bound, leave_folds_out, leave_one_out
 from optimargin.problems import LandmarkDesign, MarginProblem, ODMLoss
+from optimargin.problems.margin_problem import GAP_FLOOR
 from optimargin.solvers import SOLVERS
 
 _LARGEST = 1e30  # price of a margin whose square is still far from overflow
 _SHARE_ABOVE = 0.25  # C2 / C1 by default
 _SHARP = 1e-13  # a relative gap at which the active set is that of the solution
+_SAME_OBJECTIVE = 0.01  # relative difference that rounding of float32 coefficients can make
 
 
 class ODMMixin(BaseMarginClassifier):
@@ -201,6 +203,18 @@ class ODMMixin(BaseMarginClassifier):
         """Ask for the design that a factor is made of, whatever the model was fitted with."""
         self.solver = "newton"
 
+    def _check_objective(self, value, k):
+        """Raise a clear error for samples on which the model has another objective."""
+        if not hasattr(self, "objective_"):  # followed a stream
+            return
+        objective = float(np.ravel(self.objective_)[k])
+        if not abs(value - objective) <= _SAME_OBJECTIVE * max(objective, GAP_FLOOR):
+            raise ValueError(
+                f"The model has an objective of {value:.4g} on these samples, and of "
+                f"{objective:.4g} on those it was fitted on: pass X, y and sample_weight of the "
+                "training data, every row in its place."
+            )
+
     def _solution(self, training, k):
         """Return the solution of problem `k`, sharpened to the end of its active set."""
         problem, design = training.problems[k], training.design
@@ -214,6 +228,7 @@ class ODMMixin(BaseMarginClassifier):
         else:
             start = self._sample_coefficients(training, k), float(self.intercept_[k])
         point = problem.point(*start)
+        self._check_objective(point.value, k)
         if point.relative_gap <= _SHARP:
             return point.coef, point.intercept
         solution = SOLVERS["newton"](tol=self.tol, max_iter=self.max_iter).solve(problem, *start)
