@@ -191,7 +191,7 @@ class BaseMarginClassifier(
         X, y = validate_data(self, X, y, reset=False, **self._input_checks())
         if not np.isin(y, self.classes_).all():
             raise ValueError("y has labels the model was not fitted with: pass the training data.")
-        return X, y
+        return check_columns(canonical(X)), y
 
     def _sample_coefficients(self, training, k):
         """Return the kernel coefficients of problem `k` for the rows of the training data."""

@@ -16,7 +16,7 @@ from optimargin.problems.feature_design import FeatureDesign, double_blocks
 
 _BLOCK_ELEMENTS = 1 << 19
 _PARTIAL_ELEMENTS = 1 << 24  # 128 MB for sums that threads make for themselves
-_OWN_THREADS_UP_TO = 3000  # samples up to which one thread factorises, between our loops
+FACTORISE_ALONE_UP_TO = 3000  # samples up to which one thread factorises, between our loops
 _LOW_RANK_FROM = 256  # samples from which looking for a low-rank factor is worth its price
 _LOW_RANK_SHARE = 8
 
@@ -130,7 +130,7 @@ class LinearGramDesign(KernelDesign):
     def __init__(self, X, center=None):
         self._feature_design = FeatureDesign(X, center)
         super().__init__(_linear_gram(X, center))
-        self.own_threads = self.n_samples <= _OWN_THREADS_UP_TO
+        self.own_threads = self.n_samples <= FACTORISE_ALONE_UP_TO
 
     def features(self, v):
         """Return w and the shift of the intercept that undoes the centring."""

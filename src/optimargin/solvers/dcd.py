@@ -71,7 +71,8 @@ class DualCD(Solver):
             best = self._better(problem, best, descent.intercept, image, dual)
         return replace(best, n_iter=n_iter)
 
-    def _better(self, problem, best, intercept, image, dual):
+    @staticmethod
+    def _better(problem, best, intercept, image, dual):
         """Return the iterate of the descent, or the older one where its gap is smaller."""
         y, design = problem.y, problem.design
         dual = dual.copy()

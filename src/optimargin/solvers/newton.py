@@ -30,6 +30,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigh
 
 from optimargin.problems import FeatureDesign, MarginProblem
+from optimargin.problems.kernel_design import FACTORISE_ALONE_UP_TO
 from optimargin.solvers.base import Solution, Solver
 from optimargin.solvers.dcd import DualCD
 
@@ -38,7 +39,6 @@ _SHORT_STEP = 0.5
 _SUBSAMPLE_FROM = 20_000  # rows from which a solve on a subsample is worth its price
 _SUBSAMPLE_SHARE = 8
 _SUBSAMPLE_FEATURES = 32  # with fewer a step on all rows hardly costs more than a look at them
-_FACTORISE_ALONE_UP_TO = 3000  # samples up to which one thread factorises, between our loops
 _STARTING_EPOCHS = 12  # of coordinate descent, for sparse rows
 
 
@@ -61,7 +61,7 @@ class Newton(Solver):
     def own_threads(self, design):
         # Wide sparse data are solved in sample space; large factorisations are left to BLAS.
         in_features = design.space == "feature" and design.n_samples >= design.n_coef
-        return design.own_threads and (in_features or design.n_samples <= _FACTORISE_ALONE_UP_TO)
+        return design.own_threads and (in_features or design.n_samples <= FACTORISE_ALONE_UP_TO)
 
     def solve(self, problem, coef=None, intercept=0.0):
         system = _choose_system(problem)
