@@ -1,5 +1,5 @@
-# Every target sets up what it needs in .venv. Sources are used in place (editable install), and what
-# changed in the compiled core is rebuilt before a target runs.
+# Every target sets up what it needs in .venv. The package is an editable install; changed parts of the
+# compiled core are rebuilt before a target runs.
 
 PYTHON ?= python3
 PYTEST_ARGS ?=
@@ -10,23 +10,23 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 export MPLBACKEND ?= Agg
-# Two test processes on two cores: threads below them would only wait for each other.
+# Two test processes on two cores: BLAS threads inside them would only wait for each other.
 test test-slow coverage: export OPENBLAS_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo study test test-slow bench docs lint coverage clean
+.PHONY: help demo study test test-slow bench guard docs lint coverage clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: build/.study  ## the paper's study in small, on data that need no download: tables and a report
+demo: build/.study  ## a small version of the paper's study, no download: tables and a report
 	@$(compile)
 	@mkdir -p build/demo && rm -f build/demo/study.sqlite
 	@optimargin study run --quick --store build/demo/study.sqlite --jobs 2
 	@optimargin study report --store build/demo/study.sqlite --out build/demo/report
 
-study: build/.study  ## the paper's study: Tables 2 to 4; stop it any time, it goes on from there
+study: build/.study  ## the paper's study, Tables 2 to 4; stop it any time and run it again to continue
 	@$(compile)
 	@mkdir -p build/study
 	@optimargin study run --table 2 --table 3 --table 4 --store build/study/study.sqlite --jobs 2
@@ -40,9 +40,13 @@ test-slow: build/.test  ## the long checks
 	@$(compile)
 	@pytest -n 2 -m slow $(PYTEST_ARGS)
 
-bench: build/.bench  ## side by side with peers
+bench: build/.bench  ## timings against other libraries
 	@$(compile)
 	@python benchmarks/run.py
+
+BASE ?= HEAD~1
+guard: build/.test  ## runtime of HEAD and of another commit, in turn: make guard BASE=v0.1
+	@python benchmarks/guard.py $(BASE) $(GUARD_ARGS)
 
 docs: build/.docs  ## HTML documentation in docs/_build/html
 	@$(compile)
@@ -60,12 +64,12 @@ coverage: build/.test  ## tests, then a line-by-line report in build/coverage
 	@$(compile)
 	@pytest -n 2 --cov --cov-report=html:build/coverage $(PYTEST_ARGS)
 
-clean:  ## remove all that was built; .venv stays
+clean:  ## remove everything that was built except .venv
 	@rm -rf build docs/_build docs/auto_examples docs/generated docs/sg_execution_times.rst
 	@rm -rf .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	@find src tests examples benchmarks -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 
-# Done here once, so that parallel test processes find nothing left to build.
+# Build once here, so that parallel test processes have nothing left to build.
 compile = ninja -C $(BUILD) --quiet
 
 # build/.<extra>: the package and that extra are installed. The full path of cython lets an import rebuild

@@ -58,5 +58,7 @@ html_css_files = ["formula.css"]
 html_show_sourcelink = False
 
 # The study's tables follow from its results, which `optimargin study export` writes.
-_study = Path(__file__).parent / "study"
-write_tables(make_sections(read_export(_study / "results.csv")), _study)
+_here = Path(__file__).parent
+_tables = _here / "generated" / "study"
+_tables.mkdir(parents=True, exist_ok=True)
+write_tables(make_sections(read_export(_here / "study" / "results.csv")), _tables)

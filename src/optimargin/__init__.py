@@ -5,51 +5,41 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from optimargin._ldm import LDMClassifier
-    from optimargin._ldm_cv import LDMClassifierCV, LinearLDMClassifierCV
-    from optimargin._ldm_path import LDMPath, ldm_path
-    from optimargin._linear_ldm import LinearLDMClassifier
-    from optimargin._linear_odm import LinearODMClassifier
-    from optimargin._odm import ODMClassifier
-    from optimargin._odm_cv import LinearODMClassifierCV, ODMClassifierCV
-    from optimargin._path import ODMPath, odm_path
-    from optimargin._versions import show_versions
+    from optimargin._versions import show_versions as show_versions
+    from optimargin.estimators.ldm import LDMClassifier as LDMClassifier
+    from optimargin.estimators.ldm import LinearLDMClassifier as LinearLDMClassifier
+    from optimargin.estimators.ldm_cv import LDMClassifierCV as LDMClassifierCV
+    from optimargin.estimators.ldm_cv import LinearLDMClassifierCV as LinearLDMClassifierCV
+    from optimargin.estimators.odm import LinearODMClassifier as LinearODMClassifier
+    from optimargin.estimators.odm import ODMClassifier as ODMClassifier
+    from optimargin.estimators.odm_cv import LinearODMClassifierCV as LinearODMClassifierCV
+    from optimargin.estimators.odm_cv import ODMClassifierCV as ODMClassifierCV
+    from optimargin.selection.paths import LDMPath as LDMPath
+    from optimargin.selection.paths import ODMPath as ODMPath
+    from optimargin.selection.paths import ldm_path as ldm_path
+    from optimargin.selection.paths import odm_path as odm_path
 
 __version__ = version("optimargin")
-
-__all__ = [
-    "LDMClassifier",
-    "LDMClassifierCV",
-    "LDMPath",
-    "LinearLDMClassifier",
-    "LinearLDMClassifierCV",
-    "LinearODMClassifier",
-    "LinearODMClassifierCV",
-    "ODMClassifier",
-    "ODMClassifierCV",
-    "ODMPath",
-    "ldm_path",
-    "odm_path",
-    "show_versions",
-]
 
 # Imported when first asked for (PEP 562): whoever fits one classifier, as the command does, does
 # not wait for all of them.
 _MODULES = {
-    "LDMClassifier": "_ldm",
-    "LDMClassifierCV": "_ldm_cv",
-    "LDMPath": "_ldm_path",
-    "LinearLDMClassifier": "_linear_ldm",
-    "LinearLDMClassifierCV": "_ldm_cv",
-    "LinearODMClassifier": "_linear_odm",
-    "LinearODMClassifierCV": "_odm_cv",
-    "ODMClassifier": "_odm",
-    "ODMClassifierCV": "_odm_cv",
-    "ODMPath": "_path",
-    "ldm_path": "_ldm_path",
-    "odm_path": "_path",
+    "LDMClassifier": "estimators.ldm",
+    "LDMClassifierCV": "estimators.ldm_cv",
+    "LDMPath": "selection.paths",
+    "LinearLDMClassifier": "estimators.ldm",
+    "LinearLDMClassifierCV": "estimators.ldm_cv",
+    "LinearODMClassifier": "estimators.odm",
+    "LinearODMClassifierCV": "estimators.odm_cv",
+    "ODMClassifier": "estimators.odm",
+    "ODMClassifierCV": "estimators.odm_cv",
+    "ODMPath": "selection.paths",
+    "ldm_path": "selection.paths",
+    "odm_path": "selection.paths",
     "show_versions": "_versions",
 }
+
+__all__ = list(_MODULES)
 
 
 def __getattr__(name: str) -> Any:

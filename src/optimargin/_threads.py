@@ -1,4 +1,4 @@
-"""How many threads a compiled loop gets, and BLAS beside it."""
+"""The number of threads for compiled loops and for BLAS."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -11,8 +11,12 @@ from threadpoolctl import ThreadpoolController
 
 from optimargin._core._threads import max_threads
 
-# Below this many elementary operations starting a thread costs more than it saves.
+# Below this many elementary operations, starting a thread takes longer than it saves.
 _WORTH_A_THREAD = 1_000_000
+
+# Up to this many samples, a factorisation between our own loops is faster in one thread than in the
+# threads of BLAS: two pools of threads that take turns wait for each other.
+FACTORISE_ALONE_UP_TO = 3000
 
 _forked = False
 
@@ -22,8 +26,8 @@ def _note_fork() -> None:
     _forked = True
 
 
-# GNU's OpenMP runtime hangs when a forked child starts a parallel region: its pool threads
-# did not survive the fork. One thread is always safe.
+# GNU's OpenMP runtime hangs when a forked child starts a parallel region, because its pool threads
+# do not exist after the fork. One thread is always safe.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_note_fork)
 
@@ -50,9 +54,9 @@ def _blas_pools() -> ThreadpoolController:
 def one_blas_thread() -> Iterator[None]:
     """Keep BLAS to one thread while the loops of the compiled core use all of them.
 
-    Two pools of threads that take turns wait for each other: the threads of one stay awake for
-    milliseconds after their last work. The limit holds for the whole process, so it is taken
-    once and given back by the last of several fits at a time.
+    Two pools of threads that take turns wait for each other: the threads of one spin for
+    milliseconds after their last work. The limit holds for the whole process. So, of several fits
+    at a time, the first sets it and the last one removes it.
     """
     global _holders
     with _lock:
@@ -69,10 +73,10 @@ def one_blas_thread() -> Iterator[None]:
 
 
 def for_each(function: Callable[..., None], items: Iterable, work: int) -> None:
-    """Call ``function(item)`` for all items, in threads where `work` is worth that.
+    """Call ``function(item)`` for all items, in threads if `work` is large enough.
 
-    For calls that spend their time in BLAS and in loops of the compiled core that run in one
-    thread. A call within a call gets no threads of its own.
+    Meant for calls that spend their time in BLAS and in single-threaded loops of the compiled
+    core. Nested calls use one thread.
     """
     items = list(items)
     n_threads = n_threads_for(work)

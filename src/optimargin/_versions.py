@@ -1,4 +1,4 @@
-"""What a report of a problem should say about the installation."""
+"""Facts about the installation, for bug reports."""
 
 import os
 import platform
@@ -25,7 +25,7 @@ _PACKAGES = (
 
 
 def show_versions():
-    """Print versions and thread pools, for reports of problems.
+    """Print versions and thread pools, for bug reports.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Warnings that point at the line of the user that caused them."""
+"""Warnings that point at the user's line that caused them."""
 
 import sys
 import warnings

@@ -1,8 +1,8 @@
-"""Data in chunks: files that are larger than memory, read a part at a time.
+"""Data in chunks: files that are larger than memory, read one part at a time.
 
 `LinearODMClassifier.fit_chunks` and, with ``approximation="nystrom"``, `ODMClassifier.fit_chunks`
-take any of these. Every pass reads all chunks once; no more than one is in memory, and the model
-is the one that `fit` finds on all rows at once.
+take any of these. Every pass reads all chunks once, and only one is in memory at a time. The model
+is the same as that of `fit` on all rows.
 """
 
 from abc import ABC, abstractmethod
@@ -19,7 +19,7 @@ _CHUNK_BYTES = 32 << 20
 class Chunks(ABC):
     """A sequence of chunks ``(X, y, sample_weight)``; ``sample_weight`` may be None.
 
-    A subclass says how many chunks there are and how one is read. Reading a chunk twice must
+    A subclass defines how many chunks there are and how to read one. Reading a chunk twice must
     give the same rows.
     """
 
@@ -55,7 +55,7 @@ class ArrayChunks(Chunks):
     y : array of shape (n_samples,)
     sample_weight : array of shape (n_samples,), default=None
     chunk_rows : int, default=None
-        Rows of a chunk; about 32 MB of data when not given.
+        Rows per chunk; by default about 32 MB of data.
 
     Examples
     --------
@@ -90,7 +90,7 @@ class ArrayChunks(Chunks):
 
 
 class NpyChunks(ArrayChunks):
-    """Parts of ``.npy`` files, which are mapped into memory and never read as a whole.
+    """Parts of ``.npy`` files, which are memory-mapped and never read completely.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ class NpyChunks(ArrayChunks):
         Files of shapes (n_samples, n_features) and (n_samples,).
     sample_weight : path, default=None
     chunk_rows : int, default=None
-        Rows of a chunk; about 32 MB of data when not given.
+        Rows per chunk; by default about 32 MB of data.
 
     Examples
     --------
@@ -135,11 +135,11 @@ class SvmlightChunks(Chunks):
     ----------
     path : path
     n_features : int
-        Number of features: a part of the file need not show the last of them.
+        Number of features: one chunk alone need not contain the last of them.
     zero_based : bool, default=False
         Whether the first feature has number 0.
     chunk_bytes : int, default=32 MB
-        Length of a chunk in the file.
+        Bytes of the file per chunk.
 
     Examples
     --------
@@ -184,11 +184,11 @@ class ParquetChunks(Chunks):
     path : path or list of path
         A file, a folder of ``.parquet`` files, or a list of files.
     label : str
-        The column of class labels.
+        The column with the class labels.
     sample_weight : str, default=None
-        A column of weights.
+        A column with weights.
     columns : list of str, default=None
-        The features; all other columns when not given. They must be numbers.
+        The features, by default all other columns. They must be numeric.
 
     Examples
     --------

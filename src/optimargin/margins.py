@@ -1,6 +1,6 @@
 """Margins of a fitted classifier: their mean, variance and distribution.
 
-The margin of a sample says how clearly it is classified: positive if right, negative if wrong.
+The margin of a sample says how clearly it is classified: positive if correct, negative if wrong.
 With two classes it is ``y f(x)`` for a label y of -1 or +1 and the decision value f(x); with
 more, the score of the true class minus the largest of the other scores. That is the
 *functional* margin. The *geometric* margin is a distance in feature space: the functional
@@ -14,7 +14,7 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils.validation import _check_sample_weight, check_consistent_length, check_is_fitted
 
-from optimargin.kernels import Kernel, kernel_product
+from optimargin.kernels import kernel_product, make_kernel
 
 KINDS = ("functional", "geometric")
 
@@ -134,16 +134,16 @@ def margin_distribution(est, X, y, *, kind="functional", sample_weight=None):
     Parameters
     ----------
     est : classifier
-        Fitted, with ``decision_function``. A pipeline or a fitted search is looked through to
-        its last step or best estimator where the norm of w is needed.
+        Fitted, with ``decision_function``. Where the norm of w is needed, it is taken from the last
+        step of a pipeline or the best estimator of a search.
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
     y : array-like of shape (n_samples,)
         True class labels.
     kind : {"functional", "geometric"}, default="functional"
-        Margins as the classifier scores them, or as distances in feature space. Distances
-        compare classifiers of different scale; they need the norm of w, which is known for
-        linear models and for `ODMClassifier`, `SVC` and `NuSVC` with a kernel (two classes
-        only for the latter two; not with a precomputed kernel).
+        Margins as the classifier scores them, or as distances in feature space. Distances make
+        classifiers of different scale comparable. They need the norm of w, which is known for
+        linear models, for `ODMClassifier` with a kernel, and for two-class `SVC` and `NuSVC` with a
+        kernel (not with a precomputed kernel).
     sample_weight : array-like of shape (n_samples,), default=None
 
     Returns
@@ -250,7 +250,7 @@ def _multiclass_margins(scores, encoded, gram):
         distances = squares[:, None] + squares - 2 * gram
         np.fill_diagonal(distances, 1.0)
         differences /= np.sqrt(_positive(distances))[encoded]
-    differences[rows, encoded] = np.inf  # a class is not its own rival
+    differences[rows, encoded] = np.inf  # a class is not compared with itself
     return differences.min(axis=1)
 
 
@@ -261,8 +261,8 @@ def _positive(squared_norm):
 
 
 def _weight_gram(est):
-    """Return the inner products of the weight vectors, one a class (one in all for two)."""
-    from sklearn.svm import SVC, NuSVC  # slow to import, and needed for distances only
+    """Return the inner products of the weight vectors: one vector per class, or one for two."""
+    from sklearn.svm import SVC, NuSVC  # slow to import, needed only for distances
 
     est = unwrap(est)
     name = type(est).__name__
@@ -270,7 +270,7 @@ def _weight_gram(est):
     n_vectors = 1 if est.classes_.size == 2 else est.classes_.size
     if isinstance(est, SVC | NuSVC) and n_vectors > 1:
         raise ValueError(
-            f"{name} with more than two classes has one w a pair of classes: {advice}, or "
+            f"{name} with more than two classes has one w per pair of classes: {advice}, or "
             "fit one class against the rest."
         )
     if hasattr(est, "coef_"):
@@ -286,9 +286,9 @@ def _weight_gram(est):
 
 
 def _kernel_gram(est):
-    # scikit-learn keeps the number that its gamma stands for in a private attribute.
+    # scikit-learn keeps the numeric value of gamma in a private attribute.
     gamma = getattr(est, "gamma_", getattr(est, "_gamma", 1.0))
-    kernel = Kernel(est.kernel, gamma, est.degree, est.coef0)
+    kernel = make_kernel(est.kernel, gamma, est.degree, est.coef0)
     vectors = est.support_vectors_
     dual_coef = _dense(est.dual_coef_)
     return dual_coef @ kernel_product(kernel, vectors, vectors, dual_coef.T)

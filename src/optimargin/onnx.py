@@ -1,7 +1,7 @@
-"""Fitted classifiers as ONNX graphs, for programs that have no Python (extra ``onnx``).
+"""Fitted classifiers as ONNX graphs, for programs without Python (extra ``onnx``).
 
 The converters are registered with skl2onnx, so pipelines with scikit-learn's transformers are
-exported whole. A graph has one input, ``X`` of shape (n_samples, n_features), and two outputs:
+exported completely. A graph has one input, ``X`` of shape (n_samples, n_features), and two outputs:
 ``label``, as `predict` returns it, and ``scores``, as `decision_function` does.
 """
 
@@ -10,6 +10,7 @@ from scipy.sparse import issparse
 from sklearn.utils.validation import check_is_fitted
 
 import optimargin
+from optimargin.kernels import KERNELS, Kernel
 from optimargin.margins import unwrap
 
 try:
@@ -29,9 +30,8 @@ except ImportError as error:
         "Exporting to ONNX needs skl2onnx: pip install 'optimargin[onnx]'."
     ) from error
 
-__all__ = ["KERNELS", "register_converters", "to_onnx"]
+__all__ = ["register_converters", "to_onnx"]
 
-KERNELS = ("linear", "rbf", "poly", "sigmoid")
 _INPUTS = {"float32": FloatTensorType, "float64": DoubleTensorType}
 _INTEGERS = (Int64TensorType, np.int64)
 _LABELS = {
@@ -51,7 +51,7 @@ def to_onnx(estimator, *, dtype=np.float32, target_opset=None):
         A fitted classifier of this library, or a pipeline of scikit-learn's transformers and
         such a classifier. Kernels that are functions or precomputed have no ONNX form.
     dtype : {numpy.float32, numpy.float64}, default=numpy.float32
-        Of the input and of all computation. Not every transformer has a float64 form.
+        The type of the input and of all computations. Not every transformer has a float64 form.
     target_opset : int or dict, default=None
         As in `skl2onnx.to_onnx`.
 
@@ -85,7 +85,7 @@ def to_onnx(estimator, *, dtype=np.float32, target_opset=None):
 
 
 def register_converters():
-    """Teach skl2onnx this library's classifiers, for those who call `skl2onnx.to_onnx` itself.
+    """Register this library's classifiers with skl2onnx, to call `skl2onnx.to_onnx` directly.
 
     Examples
     --------
@@ -113,15 +113,20 @@ def register_converters():
 
 def _check_kernel(est):
     kernel = getattr(est, "kernel", "linear")
-    if kernel not in KERNELS:
+    known = [name for name, made in KERNELS.items() if made.is_linear or _has_form(made)]
+    if kernel not in known:
         shown = "a function" if callable(kernel) else f"{kernel!r}"
         raise ValueError(
-            f"The kernel is {shown}, which has no ONNX form: use one of {', '.join(KERNELS)}."
+            f"The kernel is {shown}, which has no ONNX form: use one of {', '.join(known)}."
         )
 
 
+def _has_form(kernel_class):
+    return kernel_class.onnx is not Kernel.onnx
+
+
 def _declare(scope, model, inputs, custom_parsers=None):
-    """Return the two outputs of a classifier (a parser, in the words of skl2onnx)."""
+    """Return the two outputs of a classifier (skl2onnx calls this a parser)."""
     operator = scope.declare_local_operator(f"Optimargin{type(model).__name__}", model)
     operator.inputs.extend(inputs)
     for name, type_ in zip(("label", "scores"), _output_types(operator), strict=True):
@@ -143,8 +148,8 @@ def _output_types(operator):
 
 
 def _convert(scope, operator, container):
-    """Add the nodes of a fitted classifier (a converter, in the words of skl2onnx)."""
-    graph = _Graph(container.target_opset, type(operator.outputs[1].type) is DoubleTensorType)
+    """Add the nodes of a fitted classifier (skl2onnx calls this a converter)."""
+    graph = Graph(container.target_opset, type(operator.outputs[1].type) is DoubleTensorType)
     est = operator.raw_operator
     classes = est.classes_
     _, label_type = _LABELS.get(classes.dtype.kind, _INTEGERS)
@@ -161,7 +166,7 @@ def _convert(scope, operator, container):
     graph.op("Gather", names, winner, output_names=label).add_to(scope, container)
 
 
-class _Graph:
+class Graph:
     """Writes formulas as ONNX nodes of one opset and one precision."""
 
     def __init__(self, opset, is_double):
@@ -178,44 +183,20 @@ class _Graph:
         return np.array([value], dtype=self._dtype)
 
     def array(self, value):
-        """Return a constant array; ONNX has no sparse ones."""
+        """Return a constant dense array: ONNX has no sparse arrays."""
         return np.ascontiguousarray(_dense(value), dtype=self._dtype)
 
     def scores(self, est, X):
         """Return the decision values, of shape (n_samples, 1 or n_classes)."""
         _check_kernel(est)
         X = self.op("Cast", X, to=self._onnx_type)
-        if getattr(est, "kernel", "linear") == "linear":
+        if not hasattr(est, "_kernel") or est._kernel.is_linear:
             values = self.op("MatMul", X, self.array(est.coef_.T))
         else:
-            values = self.op("MatMul", self._kernel(est, X), self.array(est.dual_coef_.T))
+            vectors = _dense(est.support_vectors_).astype(np.float64)
+            kernel = est._kernel.onnx(self, X, vectors)
+            values = self.op("MatMul", kernel, self.array(est.dual_coef_.T))
         return self.op("Add", values, self.array(est.intercept_))
-
-    def _kernel(self, est, X):
-        """Return the kernel values between X and the support vectors.
-
-        Factors are part of the constants: onnxruntime fuses a multiplication by a number with a
-        product of matrices, and rounds the number to float32.
-        """
-        vectors = _dense(est.support_vectors_).astype(np.float64)
-        if est.kernel == "rbf":
-            return self._rbf(est.gamma_, X, vectors)
-        product = self.op("MatMul", X, self.array(est.gamma_ * vectors.T))
-        shifted = self.op("Add", product, self.number(est.coef0))
-        if est.kernel == "poly":
-            return self.op("Pow", shifted, self.number(est.degree))
-        return self.op("Tanh", shifted)
-
-    def _rbf(self, gamma, X, vectors):
-        # Around the mean of the vectors, where squared distances lose the fewest digits.
-        center = vectors.mean(axis=0, keepdims=True)
-        vectors = vectors - center
-        X = self.op("Sub", X, self.array(center))
-        products = self.op("MatMul", X, self.array(2 * gamma * vectors.T))
-        squares = self.op("MatMul", self.op("Mul", X, X), self.array(np.full_like(center.T, gamma)))
-        norms = self.array(gamma * np.square(vectors).sum(axis=1)[None, :])
-        exponent = self.op("Sub", self.op("Sub", products, squares), norms)
-        return self.op("Exp", self.op("Min", exponent, self.number(0)))
 
 
 def _dense(array):

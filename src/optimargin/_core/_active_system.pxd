@@ -7,7 +7,7 @@ cdef class ActiveSystem:
     cdef const double[::1] _weight
     cdef int[::1] _side, _active, _place
     cdef double[::1] _matrix, _root
-    # The state that was factorised, and how the present one differs from it.
+    # The state that was factorised, and how the current state differs from it.
     cdef bint _factored
     cdef int n_slots, n_used, n_changes_max
     cdef double _factored_C1, _factored_C2

@@ -2,16 +2,16 @@
 
 System     (I + r K r) z = v   on the samples S = {side != 0},   r_i = (2 C w_i)^1/2
 
-with C = C1 below the band of the loss (side -1) and C2 above it (side 1). Newton's method and
-its neighbours on a grid ask for one active set after another that differ in a few samples.
-Instead of factorising each, the factor A = U'U of an earlier set is kept. With columns B of the
-samples that entered and E (of the identity) of those that left, the solution is
+with C = C1 below the band of the loss (side -1) and C2 above it (side 1). Newton's method, also at
+neighbouring points of a grid, needs one active set after another, and these differ in a few
+samples. Instead of factorising each, the factor A = U'U of an earlier set is kept. With columns B
+of the samples that entered and E (of the identity) of those that left, the solution is
 
     [A   B   E] [z ]   [v ]                  W = U'^-1 [B  E],   h = U'^-1 v
     [B'  A_N 0] [zN] = [vN]      so          (W'W - diag(A_N, 0)) [zN; m] = W'h - [vN; 0]
     [E'  0   0] [m ]   [0 ]                  z = U^-1 (h - W [zN; m])
 
-at the price of a product with the factor for each change seen since it was computed. This is
+which takes one product with the factor per change since it was computed. This is
 the Schur-complement method of active-set solvers: P. E. Gill, W. Murray, M. A. Saunders and
 M. H. Wright, in Reliable Numerical Computation, 1990.
 """
@@ -23,7 +23,7 @@ from libc.string cimport memset
 from scipy.linalg.cython_blas cimport daxpy, ddot, dgemm, dtrsm
 from scipy.linalg.cython_lapack cimport dgetrf, dgetrs, dpotrf
 
-# More changes than this share of the active set cost more than another factor.
+# Above this share of changes in the active set, a new factorisation is faster.
 cdef double CHANGES = 0.25
 
 cdef enum:
@@ -71,7 +71,7 @@ cdef class ActiveSystem:
         return sqrt(2.0 * (self.C1 if side < 0 else self.C2) * self._weight[i])
 
     cdef int _follow(self) noexcept nogil:
-        """Make ready to solve on the samples that `side` names; 0 when that succeeded."""
+        """Prepare to solve on the samples that `side` selects; return 0 on success."""
         if (
             self._factored
             and self.C1 == self._factored_C1
@@ -122,7 +122,7 @@ cdef class ActiveSystem:
         return info
 
     cdef bint _note_changes(self) noexcept nogil:
-        """Find how `side` differs from what was factorised; False when it is too much."""
+        """Find how `side` differs from the factorised set; False if there are too many changes."""
         cdef int i, j, kind, side, known = self.n_slots, q, info = 0
         self.n_used = 0
         for i in range(self.n):
@@ -146,7 +146,7 @@ cdef class ActiveSystem:
         return info == 0
 
     cdef int _slot(self, int kind, int row) noexcept nogil:
-        """Use the column of a change, a new one if need be; -1 when there are too many."""
+        """Return the slot of a change, a new one if necessary; -1 if there are too many."""
         cdef int slot = self._slot_of[kind, row]
         if slot < 0:
             if self.n_slots >= self.n_changes_max:

@@ -6,11 +6,11 @@ A primal active set method. On the free variables F it steps towards the minimum
 
     p = -(Q_FF + ridge I)^-1 g_F,   g = Qa - b,
 
-up to the exact minimum along p or the first bound, which fixes a variable; at the minimum of a
-face the bound that the gradient violates most is freed. The value never rises, whatever the
-rank of Q: where Q_FF is singular the ridge makes p long, and a bound ends it. The Cholesky factor
-of the face follows variables that come (a triangular solve) and go (plane rotations), and is
-kept from one problem to the next, whose solution is mostly a few bounds away.
+up to the exact minimum along p or the first bound, which fixes a variable. At the minimum of a face
+the variable at the bound that the gradient violates most is freed. The value never increases,
+whatever the rank of Q: where Q_FF is singular the ridge makes p long, and a bound ends it. The
+Cholesky factor of the face is updated when variables enter (a triangular solve) and leave (plane
+rotations). It is kept for the next problem, whose solution usually differs in a few bounds.
 
 Reference: J. Nocedal and S. J. Wright, Numerical Optimization, 2nd ed. (2006), section 16.5.
 """
@@ -20,7 +20,7 @@ import numpy as np
 from libc.math cimport fabs, hypot, sqrt
 from scipy.linalg.cython_blas cimport daxpy, dcopy, ddot, dtrsv
 
-cdef double RIDGE = 1e-11  # of the mean diagonal
+cdef double RIDGE = 1e-11  # relative to the mean diagonal
 cdef int REFINEMENTS = 10  # steps on one face before it counts as solved
 
 
@@ -75,7 +75,7 @@ cdef class BoxQP:
             The start, and then the solution. Variables at a bound are fixed there at first.
         tol : float
         n_sweeps : int, default=0
-            Sweeps of coordinate descent before, for starts that are far away.
+            Initial sweeps of coordinate descent, for starts far from the solution.
         max_steps : int, default=20000
 
         Returns
@@ -141,7 +141,7 @@ cdef class BoxQP:
         return largest
 
     cdef int _most_violated(self, const double* width, double* a, double tol) noexcept nogil:
-        """Return the variable at a bound whose gradient points inside most, or -1."""
+        """Return the variable at a bound whose gradient points inwards most strongly, or -1."""
         cdef int i, worst = -1
         cdef double violation, most = tol
         for i in range(self.n):
@@ -156,7 +156,7 @@ cdef class BoxQP:
         return worst
 
     cdef bint _step_to_bound(self, const double* width, double* a) noexcept nogil:
-        """Step to the minimum over the face or the first bound; return whether it was a bound."""
+        """Step to the minimum over the face or the first bound; return whether it hit a bound."""
         cdef int i, k, blocking = -1, one = 1
         cdef double slope = 0.0, curvature = 0.0, length, limit
         for k in range(self.n_free):
@@ -220,12 +220,12 @@ cdef class BoxQP:
         self.n_free += 1
 
     cdef void _remove(self, int gone) noexcept nogil:
-        """Fix the variable at a place of the free ones: rotate its column out of the factor."""
+        """Fix a variable, given by its index among the free ones: rotate its column out."""
         cdef int k, j, one = 1, size
         cdef double* column
         cdef double upper, below, length
         for k in range(gone, self.n_free - 1):
-            # The next column, with one entry below the diagonal, takes this place.
+            # The next column, with one entry below the diagonal, moves to this index.
             column = &self._R[0] + <Py_ssize_t> k * self.n
             size = k + 2
             dcopy(&size, column + self.n, &one, column, &one)

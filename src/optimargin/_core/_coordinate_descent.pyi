@@ -1,3 +1,5 @@
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -5,15 +7,18 @@ from optimargin._core._rows import Rows
 
 class Step: ...
 
-class ODMStep(Step):
+class BandStep(Step):
     def __init__(
-        self, ridge1: NDArray[np.float64], ridge2: NDArray[np.float64], D: float
+        self,
+        target: NDArray[np.float64],
+        orientation: NDArray[np.float64],
+        ridge1: NDArray[np.float64],
+        ridge2: NDArray[np.float64],
+        D: float,
     ) -> None: ...
 
-class BoxStep(Step):
-    def __init__(
-        self, lower: NDArray[np.float64], upper: NDArray[np.float64], target: float
-    ) -> None: ...
+class PythonStep(Step):
+    def __init__(self, rule: Any) -> None: ...
 
 class Descent:
     intercept: float
@@ -21,8 +26,7 @@ class Descent:
         self,
         rows: Rows,
         step: Step,
-        y: NDArray[np.float64],
-        dual: NDArray[np.float64],
+        pull: NDArray[np.float64],
         *,
         intercept: float,
         intercept_scale: float,

@@ -1,8 +1,8 @@
-"""Products of dense rows with vectors and with themselves, in threads of our own.
+"""Products of dense rows with vectors and with themselves, in our own threads.
 
 The data stay float32 or float64 as the caller holds them; every vector is float64 and every sum
-is accumulated in float64. Each thread takes a contiguous part of the rows and sums for itself.
-BLAS, where it is called, must be kept to one thread: two pools would wait for each other.
+is accumulated in float64. Each thread takes a contiguous part of the rows and has its own sums.
+Where BLAS is called, it must be limited to one thread: two pools would wait for each other.
 """
 
 from cython cimport floating
@@ -47,7 +47,7 @@ cdef inline void add_rows(
 
 
 def sum_of_squares(const floating[::1] values, double[::1] partial, int n_threads):
-    """Return sum(values ** 2); `partial` has room for one number a thread."""
+    """Return sum(values ** 2); `partial` has one number per thread."""
     cdef Py_ssize_t n = values.shape[0], t, first, last
     if n == 0:
         return 0.0
@@ -84,7 +84,7 @@ def dense_matvec_on(
     const Py_ssize_t[::1] rows,  # in
     const double[::1] v,  # in
     double shift,
-    double[::1] out,  # out, one a row of `rows`
+    double[::1] out,  # out, one per row of `rows`
     int n_threads,
 ):
     """out[:] = X[rows] @ v - shift."""
@@ -96,7 +96,7 @@ def dense_matvec_on(
 def dense_rmatvec(
     const floating[:, ::1] X,  # in
     const double[::1] r,  # in
-    double[:, ::1] partial,  # out, one row a thread; must be zero on entry
+    double[:, ::1] partial,  # out, one row per thread; must be zero on entry
     int n_threads,
 ):
     """partial.sum(axis=0) == X.T @ r."""
@@ -113,15 +113,15 @@ def dense_weighted_gram(
     const floating[:, ::1] X,  # in
     const double[::1] center,  # in
     const Py_ssize_t[::1] rows,  # in
-    const double[::1] root,  # in, one a row of `rows`
+    const double[::1] root,  # in, one per row of `rows`
     double sign,
-    double[:, :, ::1] packed,  # (n_threads, rows of a block, d + 1), to work in
-    double[:, :, ::1] partial,  # in, out: one (d + 1, d + 1) matrix a thread
+    double[:, :, ::1] packed,  # (n_threads, rows per block, d + 1), work space
+    double[:, :, ::1] partial,  # in, out: one (d + 1, d + 1) matrix per thread
     int n_threads,
 ):
     """partial.sum(axis=0) += sign * P.T @ P, P = root * [X - center, 1][rows], lower triangle.
 
-    Rows are packed a few at a time, so that the product finds them in the cache.
+    Rows are packed a few at a time, so that they are in the cache for the product.
     """
     cdef Py_ssize_t n_rows = rows.shape[0], n_block = packed.shape[1], t
     if n_rows == 0:
@@ -143,7 +143,7 @@ cdef void _add_gram(
     while first < last:
         height = <int> min(n_block, last - first)
         _pack(X, center, rows, root, first, first + height, packed)
-        # BLAS counts columns first: its upper triangle is the lower one of rows.
+        # BLAS is column-major: its upper triangle is our lower triangle.
         dsyrk(b"U", b"N", &size, &height, &sign, packed, &size, &one, gram, &size)
         first += height
 
@@ -167,9 +167,9 @@ def dense_hessian_product(
     const floating[:, ::1] X,  # in
     const double[::1] center,  # in
     const Py_ssize_t[::1] rows,  # in
-    const double[::1] weight,  # in, one a row of `rows`
+    const double[::1] weight,  # in, one per row of `rows`
     const double[::1] v,  # in
-    double[::1] image,  # out, one a row of `rows`
+    double[::1] image,  # out, one per row of `rows`
     double[:, ::1] partial,  # out, (n_threads, d); zero on entry
     int n_threads,
 ):

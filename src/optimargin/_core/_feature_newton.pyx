@@ -1,14 +1,14 @@
-"""Semismooth Newton for one ODM problem after another, over few features.
+"""Semismooth Newton for one band-loss problem after another, over few features.
 
-Problem    min over w   1/2 |w_F|^2 + sum_i s_i l(y_i x_i'w),   F the penalised coefficients
+Problem    min over w   1/2 |w_F|^2 + sum_i w_i l(s_i (t_i - x_i'w)),   F the penalised coefficients
 
-with the ODM loss l of curvature 2 C1 below its band and 2 C2 above. The Newton matrix is
+with the band loss l of curvature 2 C1 below its band and 2 C2 above. The Newton matrix is
 
-    I_F + 2 C1 G_below + 2 C2 G_above,   G = sum of s_i x_i x_i' over the samples on that side,
+    I_F + 2 C1 G_below + 2 C2 G_above,   G = sum of w_i x_i x_i' over the samples on that side,
 
-so neighbouring points of a grid, whatever their C1, C2 and D, differ in the few samples that
-changed sides. The solver behind a fit (`optimargin.solvers.newton`) does the same steps; this
-one exists for problems solved by the thousand, and runs without the interpreter.
+so neighbouring points of a grid, whatever their C1, C2 and D, differ only in the few samples that
+changed sides. The solver of a fit (`optimargin.solvers.newton`) takes the same steps. This one is
+for solving thousands of problems, and runs without the interpreter.
 """
 
 import numpy as np
@@ -17,22 +17,22 @@ from libc.string cimport memcpy, memset
 from scipy.linalg.cython_blas cimport ddot, dgemv, dsyr
 from scipy.linalg.cython_lapack cimport dpotrf, dpotrs
 
-from optimargin._core._line_search cimport optimargin_odm_evaluate, side_of_band, step_length
+from optimargin._core._line_search cimport optimargin_band_evaluate, side_of_band, step_length
 
 cdef int MAX_ITER = 200
 cdef double SETTLED = 1e-20  # relative gap at which a final active set needs no further step
-cdef double AT_A_KINK = 1e-12  # relative gap that will do where the last step would cross one
+cdef double AT_A_KINK = 1e-12  # relative gap that suffices if the last step would cross a kink
 
 
 cdef class FeatureNewton:
-    """One ODM problem and its current solution.
+    """One band-loss problem and its current solution.
 
     Parameters
     ----------
     X : ndarray of shape (n_samples, n_coef), C-contiguous
         With an intercept, its last column is 1.
-    y : ndarray of shape (n_samples,)
-        -1.0 or +1.0.
+    target, orientation : ndarray of shape (n_samples,)
+        See `optimargin.targets.Target`; they may be the same array.
     weight : ndarray of shape (n_samples,)
     fit_intercept : bool
         Whether the last coefficient is not penalised.
@@ -49,24 +49,24 @@ cdef class FeatureNewton:
     cdef int n, d, n_penalised, n_updates
     cdef double C1, C2, D
     cdef const double[:, ::1] _X
-    cdef const double[::1] _y, _weight
-    cdef double[::1] _coef, _margin, _slope, _dual, _curvature, _pull, _gradient, _step
+    cdef const double[::1] _t, _s, _weight
+    cdef double[::1] _coef, _decision, _moved, _curvature, _pull, _gradient, _step
     cdef double[:, ::1] _below, _above, _hessian
     cdef signed char[::1] _side
 
-    def __init__(self, X, y, weight, fit_intercept):
-        self._X, self._y, self._weight = X, y, weight
+    def __init__(self, X, target, orientation, weight, fit_intercept):
+        self._X, self._t, self._s, self._weight = X, target, orientation, weight
         self.n, self.d = X.shape
         self.n_penalised = self.d - bool(fit_intercept)
         self.coef = np.zeros(self.d)
         self._coef = self.coef
-        self._margin, self._slope, self._dual, self._curvature, self._pull = np.empty((5, self.n))
+        self._decision, self._moved, self._curvature, self._pull = np.empty((4, self.n))
         self._gradient, self._step = np.empty((2, self.d))
         self._below, self._above, self._hessian = np.zeros((3, self.d, self.d))
         self._side = np.zeros(self.n, dtype=np.int8)
 
     def solve(self, double C1, double C2, double D):
-        """Minimise from the current solution; return whether that ended at a minimum."""
+        """Minimise from the current solution; return whether a minimum was reached."""
         cdef bint converged
         with nogil:
             converged = self._solve(C1, C2, D)
@@ -99,7 +99,7 @@ cdef class FeatureNewton:
         self.C1, self.C2, self.D = C1, C2, D
         if self._iterate():
             return True
-        # A start far away can keep Newton's method from ending on ill-conditioned data.
+        # On ill-conditioned data, Newton's method may not end from a start far away.
         memset(&self._coef[0], 0, self.d * sizeof(double))
         self._forget_sides()
         if self._iterate():
@@ -111,22 +111,23 @@ cdef class FeatureNewton:
     cdef bint _iterate(self) noexcept nogil:
         cdef int i, j, n_unchanged = 0
         cdef double length = 0.0, linear, quadratic, square, gap
-        self._multiply(&self._coef[0], &self._margin[0])
+        self._multiply(&self._coef[0], &self._decision[0])
         for _ in range(MAX_ITER):
             square = self._evaluate()
             n_unchanged = n_unchanged + 1 if self._update_sides() == 0 and length == 1.0 else 0
             gap = 0.5 * square / max(self.objective, 1e-3)
             if n_unchanged == 2 or (n_unchanged == 1 and gap <= SETTLED):
-                return gap <= SETTLED  # or rounding has spoilt the matrices
+                return gap <= SETTLED  # otherwise rounding made the matrices unusable
             if self._direction() != 0:
                 return False
-            self._multiply(&self._step[0], &self._slope[0])
+            self._multiply(&self._step[0], &self._moved[0])
             linear = quadratic = 0.0
             for j in range(self.n_penalised):
                 linear += self._coef[j] * self._step[j]
                 quadratic += self._step[j] * self._step[j]
             length = step_length(
-                &self._margin[0], &self._slope[0], &self._weight[0], self.n,
+                &self._decision[0], 0.0, &self._moved[0], 0.0,
+                &self._t[0], &self._s[0], &self._weight[0], self.n,
                 self.C1, self.C2, self.D, linear, quadratic, self.objective,
             )
             if length == 0.0:
@@ -138,30 +139,30 @@ cdef class FeatureNewton:
             for j in range(self.d):
                 self._coef[j] += length * self._step[j]
             for i in range(self.n):
-                self._margin[i] += length * self._slope[i]
+                self._decision[i] += length * self._moved[i]
         return False
 
     cdef bint _keeps_sides(self) noexcept nogil:
         """Return whether a full step leaves every sample on its side of the band."""
         cdef int i
         for i in range(self.n):
-            if self._side_of(i, self._margin[i] + self._slope[i]) != self._side[i]:
+            if self._side_of(i, self._decision[i] + self._moved[i]) != self._side[i]:
                 return False
         return True
 
-    cdef signed char _side_of(self, int i, double margin) noexcept nogil:
-        return side_of_band(margin, self._weight[i], self.C2, self.D)
+    cdef signed char _side_of(self, int i, double value) noexcept nogil:
+        return side_of_band(
+            self._s[i] * (self._t[i] - value), self._weight[i], self.C2, self.D
+        )
 
     cdef double _evaluate(self) noexcept nogil:
         """Compute objective and gradient; return the gradient's square."""
-        cdef int i, j, one = 1
+        cdef int j, one = 1
         cdef double minus = -1.0, zero = 0.0, norm = 0.0, square = 0.0
-        self.objective = optimargin_odm_evaluate(
-            &self._margin[0], &self._weight[0], self.C1, self.C2, self.D,
-            &self._dual[0], &self._curvature[0], self.n,
+        self.objective = optimargin_band_evaluate(
+            &self._decision[0], 0.0, &self._t[0], &self._s[0], &self._weight[0],
+            self.C1, self.C2, self.D, &self._pull[0], &self._curvature[0], self.n,
         )
-        for i in range(self.n):
-            self._pull[i] = self._y[i] * self._dual[i]
         dgemv("N", &self.d, &self.n, &minus, <double*> &self._X[0, 0], &self.d, &self._pull[0],
               &one, &zero, &self._gradient[0], &one)
         for j in range(self.n_penalised):
@@ -173,13 +174,13 @@ cdef class FeatureNewton:
         return square
 
     cdef int _update_sides(self) noexcept nogil:
-        """Bring the scatter matrices up to date; return the number of samples that changed."""
+        """Update the scatter matrices; return the number of samples that changed."""
         cdef int i, n_changes = 0
         cdef signed char side
-        if self.n_updates > 2 * self.n:  # before the rounding of updates adds up
+        if self.n_updates > 2 * self.n:  # limits the accumulated rounding of updates
             self._forget_sides()
         for i in range(self.n):
-            side = self._side_of(i, self._margin[i])
+            side = self._side_of(i, self._decision[i])
             if side != self._side[i]:
                 n_changes += 1
                 self._add(i, self._side[i], -self._weight[i])
@@ -218,10 +219,8 @@ cdef class FeatureNewton:
                    &info)
         return info
 
-    cdef void _multiply(self, const double* vector, double* margin) noexcept nogil:
-        """Put ``y * (X @ vector)`` into `margin`."""
+    cdef void _multiply(self, const double* vector, double* out) noexcept nogil:
+        """Put ``X @ vector`` into `out`."""
         cdef int i, one = 1
         for i in range(self.n):
-            margin[i] = self._y[i] * ddot(
-                &self.d, <double*> &self._X[i, 0], &one, <double*> vector, &one
-            )
+            out[i] = ddot(&self.d, <double*> &self._X[i, 0], &one, <double*> vector, &one)

@@ -1,8 +1,8 @@
 """Symmetric matrices kept as panels of their lower triangle.
 
 Panel p holds rows bounds[p]:bounds[p + 1] and columns 0:bounds[p + 1], row by row, at
-buffer[offsets[p]:offsets[p + 1]]. Half the memory of the full matrix, and a product reads
-every entry once for both of its places.
+buffer[offsets[p]:offsets[p + 1]]. This takes half the memory of the full matrix, and a product
+reads every entry once and uses it for both (i, j) and (j, i).
 """
 
 from cython cimport floating
@@ -31,13 +31,13 @@ def panel_product(
     const floating[::1] buffer,  # in
     const Py_ssize_t[::1] bounds,  # in
     const Py_ssize_t[::1] offsets,  # in
-    const double[:, ::1] V,  # in, one vector a row
+    const double[:, ::1] V,  # in, one vector per row
     double[:, :, ::1] partial,  # out, (n_threads, n_vectors, n_samples); zero on entry
     int n_threads,
 ):
     """partial.sum(axis=0) == V @ K for the symmetric K that the panels hold."""
     cdef Py_ssize_t n_panels = bounds.shape[0] - 1, n_vectors = V.shape[0], p, t, i, v
-    # Panels grow in width: dealing them out in turn gives every thread an equal share.
+    # Panels increase in width: assigning them in turn gives every thread an equal share.
     for t in prange(n_threads, nogil=True, num_threads=n_threads, schedule="static"):
         p = t
         while p < n_panels:
@@ -56,7 +56,7 @@ cdef void _add_products(
     const floating* rows, Py_ssize_t square, Py_ssize_t width, Py_ssize_t i, const double* v,
     double* out,
 ) noexcept nogil:
-    """The rows i to i + 3 of a panel that ends at row `width`, or what there is of them."""
+    """The rows i to i + 3 of a panel that ends at row `width`, or those that exist."""
     cdef Py_ssize_t k
     if i + 4 <= width:
         if floating is float:

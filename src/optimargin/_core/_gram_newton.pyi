@@ -10,14 +10,16 @@ Array: TypeAlias = NDArray[np.float64]
 INDEFINITE: str
 
 class GramNewton(ActiveSystem):
-    y: Array
+    target: Array
+    orientation: Array
     theta: Array
     decision: Array
     intercept: float
     objective: float
     n_iter: int
-    def __init__(self, K: Array, y: Array, weight: Array, fit_intercept: bool) -> None: ...
-    def reset(self) -> None: ...
+    def __init__(
+        self, K: Array, target: Array, orientation: Array, weight: Array, fit_intercept: bool
+    ) -> None: ...
     def refresh(self) -> None: ...
     def adjoint(self, slope: Array, total: float) -> Array: ...
     def solve(self, C1: float, C2: float, D: float, max_iter: int = 200) -> int: ...

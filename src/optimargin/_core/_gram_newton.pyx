@@ -1,15 +1,15 @@
-"""Semismooth Newton on the active set of one ODM problem, over a Gram matrix.
+"""Semismooth Newton on the active set of one band-loss problem, over a Gram matrix.
 
-Problem    min over theta, b   1/2 theta' K theta + sum_i w_i l(y_i f_i),   f = K theta + b
+Problem    min over theta, b   1/2 theta' K theta + sum_i w_i l(s_i (t_i - f_i)),  f = K theta + b
 
-with the ODM loss l. On its active set S (curvatures c_i = w_i l'' > 0, targets t) the optimum
-solves, with A = I + C^1/2 K C^1/2 and r = c^1/2,
+with the band loss l. On its active set S (curvatures c_i = w_i l'' > 0, targets t -+ s D) the
+optimum solves, with A = I + C^1/2 K C^1/2 and r = c^1/2,
 
     theta = r * A^-1 (r * (t - b)) on S and 0 off S,   sum(theta) = 0 when b is fitted.
 
-The solver behind a fit (`optimargin.solvers.newton`) does the same steps. This one exists for
-problems solved by the thousand: it keeps its memory and the factor of A from one problem to the
-next (`_active_system`) and runs without the interpreter. With an intercept, A^-1 stands for the
+The solver of a fit (`optimargin.solvers.newton`) takes the same steps. This one is for solving
+thousands of problems: it keeps its memory and the factor of A from one problem to the next
+(`_active_system`) and runs without the interpreter. With an intercept, A^-1 is replaced by the
 inverse bordered by r: P = A^-1 - g g' / (r'g),   g = A^-1 r.
 """
 
@@ -19,20 +19,20 @@ from libc.string cimport memcpy, memset
 from scipy.linalg.cython_blas cimport dgemv
 
 from optimargin._core._active_system cimport ActiveSystem
-from optimargin._core._line_search cimport side_of_band, step_length
+from optimargin._core._line_search cimport optimargin_band_value, side_of_band, step_length
 
 cdef int MAX_ITER = 200
 INDEFINITE = "The kernel matrix is too far from positive semi-definite."
 
 
 cdef class GramNewton(ActiveSystem):
-    """One ODM problem and its current solution.
+    """One band-loss problem and its current solution.
 
     Parameters
     ----------
     K : ndarray of shape (n_samples, n_samples), C-contiguous, symmetric
-    y : ndarray of shape (n_samples,)
-        -1.0 or +1.0.
+    target, orientation : ndarray of shape (n_samples,)
+        See `optimargin.targets.Target`; they may be the same array.
     weight : ndarray of shape (n_samples,)
         Samples of zero weight are never active.
     fit_intercept : bool
@@ -48,11 +48,11 @@ cdef class GramNewton(ActiveSystem):
         Newton steps of the last solve; -1 when it did not converge.
     """
 
-    def __init__(self, K, y, weight, fit_intercept):
+    def __init__(self, K, target, orientation, weight, fit_intercept):
         super().__init__(K, weight)
         n = K.shape[0]
-        self.y = y
-        self._y = y
+        self.target, self.orientation = target, orientation
+        self._t, self._s = target, orientation
         self.fit_intercept = fit_intercept
         self.theta = np.zeros(n)
         self.decision = np.zeros(n)
@@ -60,12 +60,8 @@ cdef class GramNewton(ActiveSystem):
         self._ones, self._target, self._work = np.empty((3, n))
         self._scale = np.zeros(n)
         self._solved = np.zeros(2 * n)
-        self._new_theta, self._new_decision, self._margin, self._slope = np.empty((4, n))
+        self._new_theta, self._new_decision, self._step = np.empty((3, n))
         self.intercept = 0.0
-
-    def reset(self):
-        """Forget the solution: the next solve starts at zero."""
-        self._reset()
 
     cdef void _reset(self) noexcept nogil:
         memset(&self._theta[0], 0, self.n * sizeof(double))
@@ -97,8 +93,9 @@ cdef class GramNewton(ActiveSystem):
         points : ndarray of shape (n_points, 3)
             C1, C2 and D.
         theta : ndarray of shape (n_points, n_samples)
-            Receives the solutions, as does
+            Receives the solutions.
         intercept : ndarray of shape (n_points,)
+            Receives their intercepts.
         """
         cdef int p, info = 0
         with nogil:
@@ -113,10 +110,11 @@ cdef class GramNewton(ActiveSystem):
 
     cdef int _solve(self, double C1, double C2, double D, int max_iter) noexcept nogil:
         cdef int info
+        self.solve_number += 1
         self.C1, self.C2, self.D = C1, C2, D
         info = self._iterate(max_iter)
         if info == 0 and self.n_iter < 0:
-            # A start far away can keep Newton's method from ending on ill-conditioned data.
+            # On ill-conditioned data, Newton's method may not end from a start far away.
             self._reset()
             info = self._iterate(max_iter)
         return info
@@ -140,11 +138,10 @@ cdef class GramNewton(ActiveSystem):
                 step = self._new_theta[i] - self._theta[i]
                 slope += step * self._decision[i]
                 quadratic += step * (self._new_decision[i] - self._decision[i])
-                self._margin[i] = self._y[i] * (self._decision[i] + self.intercept)
-                self._slope[i] = self._y[i] * (self._new_decision[i] + new_intercept)
-                self._slope[i] -= self._margin[i]
+                self._step[i] = self._new_decision[i] - self._decision[i]
             length = step_length(
-                &self._margin[0], &self._slope[0], &self._weight[0], self.n,
+                &self._decision[0], self.intercept, &self._step[0], new_intercept - self.intercept,
+                &self._t[0], &self._s[0], &self._weight[0], self.n,
                 self.C1, self.C2, self.D, slope, quadratic, self.objective,
             )
             if length == 0.0:
@@ -181,10 +178,12 @@ cdef class GramNewton(ActiveSystem):
         return True
 
     cdef int _side_of(self, int i, double value) noexcept nogil:
-        return side_of_band(self._y[i] * value, self._weight[i], self.C2, self.D)
+        return side_of_band(
+            self._s[i] * (self._t[i] - value), self._weight[i], self.C2, self.D
+        )
 
     cdef bint _classify(self, const double* decision, double intercept) noexcept nogil:
-        """Note on which side of the band each sample lies; return whether nothing changed."""
+        """Store the side of the band of each sample; return whether nothing changed."""
         cdef int i, side, changes = 0
         for i in range(self.n):
             side = self._side_of(i, decision[i] + intercept)
@@ -204,7 +203,7 @@ cdef class GramNewton(ActiveSystem):
                 n_active += 1
                 self._scale[i] = self._root_of(i, self._side[i])
             ones[i] = self._scale[i]
-            solved[i] = self._scale[i] * self._y[i] * (1.0 + self._side[i] * self.D)
+            solved[i] = self._scale[i] * self._aim(i)
         if n_active == 0:
             memset(&self._new_theta[0], 0, self.n * sizeof(double))
             memset(&self._new_decision[0], 0, self.n * sizeof(double))
@@ -224,7 +223,7 @@ cdef class GramNewton(ActiveSystem):
         return intercept
 
     cdef int _settle(self) noexcept nogil:
-        """Factorise the active set itself, for what needs more of it than solutions."""
+        """Factorise the active set itself, for uses that need more than solutions."""
         cdef int i, row, info
         cdef bint same = self._factored
         for i in range(self.n):
@@ -237,7 +236,7 @@ cdef class GramNewton(ActiveSystem):
         for i in range(self.n_active):
             row = self._active[i]
             self._ones[i] = self._solved[self.n + row]
-            self._target[i] = self._y[row] * (1.0 + self._side[row] * self.D)
+            self._target[i] = self._aim(row)
         return 0
 
     cdef void _multiply(self, double* vector, double* out) noexcept nogil:
@@ -249,17 +248,17 @@ cdef class GramNewton(ActiveSystem):
         self, const double* theta, const double* decision, double intercept
     ) noexcept nogil:
         cdef int i
-        cdef double total = 0.0, norm = 0.0, margin, distance
+        cdef double norm = 0.0
         for i in range(self.n):
             norm += theta[i] * decision[i]
-            margin = self._y[i] * (decision[i] + intercept)
-            if margin < 1.0 - self.D:
-                distance = 1.0 - self.D - margin
-                total += self.C1 * self._weight[i] * distance * distance
-            elif margin > 1.0 + self.D:
-                distance = margin - 1.0 - self.D
-                total += self.C2 * self._weight[i] * distance * distance
-        return 0.5 * max(norm, 0.0) + total
+        return 0.5 * max(norm, 0.0) + optimargin_band_value(
+            decision, intercept, &self._t[0], &self._s[0], &self._weight[0],
+            self.C1, self.C2, self.D, self.n,
+        )
+
+    cdef double _aim(self, int i) noexcept nogil:
+        """Return the edge of the band towards which the decision value of sample i is pulled."""
+        return self._t[i] + self._s[i] * self._side[i] * self.D
 
     def adjoint(self, const double[::1] slope, double total):
         """Solve the bordered system of the last solve for another right-hand side.

@@ -4,10 +4,20 @@ from numpy.typing import NDArray
 from optimargin._core._coordinate_descent import Step
 from optimargin._core._rows import Rows
 
+class BoxStep(Step):
+    def __init__(
+        self,
+        y: NDArray[np.float64],
+        lower: NDArray[np.float64],
+        upper: NDArray[np.float64],
+        target: float,
+    ) -> None: ...
+
 class MeanStep(Step):
     mean: float
     def __init__(
         self,
+        y: NDArray[np.float64],
         weight: NDArray[np.float64],
         C: float,
         lambda1: float,

@@ -7,27 +7,71 @@ from optimargin._core._random cimport draw, start
 from optimargin._core._rows cimport Rows
 
 
+cdef class BoxStep(Step):
+    """h(p) = -target d on lower <= d <= upper, d = y p: the hinge loss and its relatives."""
+
+    cdef const double[::1] y, lower, upper
+    cdef double target
+
+    def __init__(
+        self,
+        const double[::1] y,
+        const double[::1] lower,
+        const double[::1] upper,
+        double target,
+    ):
+        self.y = y
+        self.lower = lower
+        self.upper = upper
+        self.target = target
+
+    cdef double solve(self, Py_ssize_t i, double q, double p, double f) noexcept nogil:
+        cdef double gradient = self.y[i] * f - self.target, d = self.y[i] * p
+        if q > 0.0:
+            d = d - gradient / q
+        elif gradient < 0.0:
+            d = self.upper[i]
+        elif gradient > 0.0:
+            d = self.lower[i]
+        return self.y[i] * min(max(d, self.lower[i]), self.upper[i])
+
+    cdef double slack(self, Py_ssize_t i, double p, double f) noexcept nogil:
+        cdef double d = self.y[i] * p
+        if d <= self.lower[i]:
+            return self.y[i] * f - self.target
+        if d >= self.upper[i]:
+            return self.target - self.y[i] * f
+        return -1.0
+
+
 cdef class MeanStep(Step):
     """The dual of l1 (g - mean)^2 - l2 g + C max(0, 1 - g), the mean margin held fixed.
 
-    The minimiser over one variable d satisfies d / w in -l'(g) for the margin g it leads to:
+    The minimiser over one variable d = y p satisfies d / w in -l'(g) for the margin g it leads to:
     g < 1 and g > 1 each give a linear equation, and where neither holds the kink g = 1 does.
     """
 
-    cdef const double[::1] weight
+    cdef const double[::1] y, weight
     cdef double C, lambda1, lambda2
     cdef public double mean
 
     def __init__(
-        self, const double[::1] weight, double C, double lambda1, double lambda2, double mean
+        self, const double[::1] y, const double[::1] weight,
+        double C, double lambda1, double lambda2, double mean,
     ):
+        self.y = y
         self.weight = weight
         self.C = C
         self.lambda1 = lambda1
         self.lambda2 = lambda2
         self.mean = mean
 
-    cdef double solve(self, Py_ssize_t i, double q, double d, double margin) noexcept nogil:
+    cdef double solve(self, Py_ssize_t i, double q, double p, double f) noexcept nogil:
+        return self.y[i] * self._variable(i, q, self.y[i] * p, self.y[i] * f)
+
+    cdef double _variable(
+        self, Py_ssize_t i, double q, double d, double margin
+    ) noexcept nogil:
         cdef double a = 2.0 * self.lambda1 * self.weight[i]
         cdef double rest = self.weight[i] * self.lambda2 + a * (self.mean - margin + q * d)
         cdef double new = (rest + self.weight[i] * self.C) / (1.0 + a * q)
@@ -37,9 +81,6 @@ cdef class MeanStep(Step):
         if margin + q * (new - d) > 1.0:
             return new
         return d + (1.0 - margin) / q if q > 0.0 else d
-
-    cdef double curvature(self, Py_ssize_t i, double d) noexcept nogil:
-        return 0.0
 
 
 cdef class TwoSamplePass:
@@ -51,8 +92,8 @@ cdef class TwoSamplePass:
         n w_i y_i (-2 l1 [(g_i - g_i') - n w_j (g_j - g_j')] + C ([g_i < 1] - [g_i' < 1])),
 
     primes marking the snapshot: its mean over i and j is the difference of the gradients. As in
-    `_svrg`, v = w - z = a u for the z that makes the snapshot's gradient its w less z, so that a
-    step costs O(nnz_i + nnz_j).
+    `_svrg`, v = w - z = a u for the z that makes the snapshot's gradient its w minus z, so that a
+    step takes O(nnz_i + nnz_j) operations.
     """
 
     cdef const double[::1] y, weight

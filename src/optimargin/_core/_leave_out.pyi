@@ -7,9 +7,14 @@ from optimargin._core._gram_newton import GramNewton
 
 Array: TypeAlias = NDArray[np.float64]
 
+class FoldModels:
+    coefficients: Array
+    fold: NDArray[np.intc]
+    n_folds: int
+
 class LeaveOutNewton(GramNewton):
     def leave_one_out(self, out: Array) -> None: ...
-    def leave_folds_out(self, fold: NDArray[np.intc], n_folds: int, out: Array) -> Array: ...
+    def leave_folds_out(self, fold: NDArray[np.intc], n_folds: int, out: Array) -> FoldModels: ...
     def fold_gradient(
-        self, fold: NDArray[np.intc], n_folds: int, slope: Array, image: Array
+        self, models: FoldModels, slope: Array, image: Array
     ) -> tuple[Array, Array]: ...

@@ -1,12 +1,12 @@
 """Predictions for samples left out, and their derivatives, from the factor of a Newton solve.
 
 With P the bordered inverse of `_gram_newton`, in samples scaled by the roots r of their
-curvatures, removing the active samples B asks for theta_B = 0:
+curvatures, removing the active samples B requires theta_B = 0:
 
     u = (P_BB)^-1 (theta_B / r_B),   theta' = theta - r P_SB u,   f_B = t_B - u / r_B.
 
-`optimargin.leave_one_out` derives this and does the same for single fits. Here it serves
-problems solved by the thousand, without the interpreter.
+`optimargin.held_out.closed_form` derives this and does the same for single fits. This version is
+for solving thousands of problems, without the interpreter.
 """
 
 import numpy as np
@@ -22,16 +22,30 @@ from optimargin._core._gram_newton import INDEFINITE
 cdef double SINGULAR = 1e-13
 
 
+cdef class FoldModels:
+    """The models without a fold, as `LeaveOutNewton.leave_folds_out` found them.
+
+    Attributes
+    ----------
+    coefficients : ndarray of shape (n_repeats * n_folds, n_samples)
+        Kernel coefficients of each model.
+    """
+
+    cdef readonly object coefficients, fold
+    cdef readonly int n_folds
+    cdef long solve_number  # the solve that they belong to
+    cdef const int[:, ::1] _fold
+    cdef double[:, ::1] _theta, _blocks
+
+
 cdef class LeaveOutNewton(GramNewton):
-    """One ODM problem that also predicts the samples that it leaves out.
+    """One band-loss problem that also predicts samples left out.
 
     Parameters
     ----------
-    K, y, weight, fit_intercept
+    K, target, orientation, weight, fit_intercept
         As in `GramNewton`.
     """
-
-    cdef double[:, ::1] _fold_theta, _fold_blocks
 
     def leave_one_out(self, double[::1] out):
         """Put the decision value of every sample for the model without it into `out`."""
@@ -42,7 +56,7 @@ cdef class LeaveOutNewton(GramNewton):
             info = self._settle()
         if info:
             raise FloatingPointError(INDEFINITE)
-        self._factored = False  # its inverse takes its place
+        self._factored = False  # the inverse overwrites the factor
         k = self.n_active
         with nogil:
             for i in range(self.n):
@@ -59,7 +73,7 @@ cdef class LeaveOutNewton(GramNewton):
                     if self.fit_intercept:
                         pivot -= self._ones[i] * self._ones[i] / self.border
                     j = self._active[i]
-                    # Alone in the active set, a sample leaves no model behind to ask.
+                    # If a sample is alone in the active set, there is no model without it.
                     if pivot > SINGULAR:
                         out[j] = self._target[i] - self._theta[j] / (
                             self._root[i] * self._root[i] * pivot
@@ -77,24 +91,27 @@ cdef class LeaveOutNewton(GramNewton):
 
         Returns
         -------
-        coefficients : ndarray of shape (n_repeats * n_folds, n_samples)
-            Kernel coefficients of each fold's model.
+        models : FoldModels
+            For `fold_gradient`, until the next solve.
         """
         cdef int n_models = fold.shape[0] * n_folds, model, largest
+        cdef FoldModels models = FoldModels()
         self._invert()
-        coefficients = np.zeros((n_models, self.n))
-        self._fold_theta = coefficients
+        models.n_folds, models.solve_number = n_folds, self.solve_number
+        models.fold, models._fold = np.asarray(fold), fold
+        models.coefficients = np.zeros((n_models, self.n))
+        models._theta = models.coefficients
         largest = self._largest_block(fold, n_folds)
-        self._fold_blocks = np.empty((n_models, max(largest * largest, 1)))
+        models._blocks = np.empty((n_models, max(largest * largest, 1)))
         members = np.empty(self.n, dtype=np.intc)
         cdef int[::1] scratch = members
         with nogil:
             for model in range(n_models):
                 self._leave_out(
-                    &fold[model // n_folds, 0], model % n_folds, model,
-                    &scratch[0], &out[model // n_folds, 0],
+                    &fold[model // n_folds, 0], model % n_folds, &models._theta[model, 0],
+                    &models._blocks[model, 0], &scratch[0], &out[model // n_folds, 0],
                 )
-        return coefficients
+        return models
 
     cdef int _largest_block(self, const int[:, ::1] fold, int n_folds):
         cdef int repeat
@@ -113,7 +130,7 @@ cdef class LeaveOutNewton(GramNewton):
             info = self._settle()
         if info:
             raise FloatingPointError(INDEFINITE)
-        self._factored = False  # its inverse takes its place
+        self._factored = False  # the inverse overwrites the factor
         k = self.n_active
         if k == 0:
             return
@@ -128,13 +145,11 @@ cdef class LeaveOutNewton(GramNewton):
                     P[<Py_ssize_t> j * k + i] = value
 
     cdef void _leave_out(
-        self, const int* fold, int left_out, int model, int* members, double* out
+        self, const int* fold, int left_out, double* theta, double* block, int* members, double* out
     ) noexcept nogil:
         """Decision values for the model without one fold; a block marked -1 has no model."""
         cdef int i, j, k = self.n_active, size = 0, one = 1, info = 0
         cdef double intercept = self.intercept
-        cdef double* theta = &self._fold_theta[model, 0]
-        cdef double* block = &self._fold_blocks[model, 0]
         cdef double* u = &self._work[0]
         cdef const double* row
         for i in range(k):
@@ -148,7 +163,7 @@ cdef class LeaveOutNewton(GramNewton):
             if info == 0:
                 dpotrs("U", &size, &one, block, &size, u, &size, &info)
         if info != 0:
-            # Every active sample is in this fold: nothing is left to learn from.
+            # Every active sample is in this fold: there is nothing left to learn from.
             for i in range(self.n):
                 if fold[i] == left_out:
                     out[i] = intercept
@@ -182,31 +197,32 @@ cdef class LeaveOutNewton(GramNewton):
         return info
 
     def fold_gradient(
-        self,
-        const int[:, ::1] fold,
-        int n_folds,
-        const double[:, ::1] slope,
-        const double[:, ::1] image,
+        self, FoldModels models, const double[:, ::1] slope, const double[:, ::1] image
     ):
-        """Differentiate a function of what `leave_folds_out` returned.
+        """Differentiate a function of the decision values that `leave_folds_out` found.
 
         Parameters
         ----------
-        fold, n_folds
-            As given to `leave_folds_out`, which must have been called last.
+        models : FoldModels
+            Of the last solve.
         slope : ndarray of shape (n_repeats, n_samples)
             The derivative of the function by each decision value.
         image : ndarray of shape (n_repeats * n_folds, n_samples)
-            ``K @ s`` of each model, s being `slope` on the samples it left out, else 0.
+            ``K @ s`` of each model, where s is `slope` on the samples it left out, otherwise 0.
 
         Returns
         -------
         gradient : ndarray of shape (3,)
-            By log C1 at a fixed ratio C2/C1, by the logarithm of that ratio, and by D.
+            By log C1, by log C2 and by D.
         adjoint : ndarray of shape (n_repeats * n_folds, n_samples)
             The derivative by K is ``adjoint.T @ coefficients``, as a bilinear form.
         """
-        cdef int n_models = fold.shape[0] * n_folds, k = self.n_active, model, i, size, row
+        if models.solve_number != self.solve_number:
+            raise RuntimeError("The problem was solved again since these models were made.")
+        cdef const int[:, ::1] fold = models._fold
+        cdef double[:, ::1] fold_theta = models._theta, blocks = models._blocks
+        cdef int n_folds = models.n_folds, k = self.n_active, model, i, size, row
+        cdef int n_models = fold.shape[0] * n_folds
         cdef double alpha = 1.0, beta = 0.0, total, share, value
         cdef const int* folds
         gradient = np.zeros(3)
@@ -229,7 +245,7 @@ cdef class LeaveOutNewton(GramNewton):
                       &_rhs[0, 0], &k, &beta, &_solution[0, 0], &k)
             for model in range(n_models):
                 folds = &fold[model // n_folds, 0]
-                if self._fold_blocks[model, 0] < 0.0:
+                if blocks[model, 0] < 0.0:
                     continue
                 total = 0.0
                 size = 0
@@ -242,7 +258,9 @@ cdef class LeaveOutNewton(GramNewton):
                             _members[size] = self._place[i]
                             size += 1
                 share = total / self.border if self.fit_intercept else 0.0
-                self._project_out(&_solution[model, 0], share, model, &_members[0], size)
+                self._project_out(
+                    &_solution[model, 0], share, &blocks[model, 0], &_members[0], size
+                )
                 for i in range(k):
                     row = self._active[i]
                     if folds[row] == model % n_folds:
@@ -250,15 +268,13 @@ cdef class LeaveOutNewton(GramNewton):
                     value = self._root[i] * _solution[model, i]
                     _adjoint[model, row] = -value
                     # -d(ridge) theta, the ridge being 1 / root^2
-                    total = value * self._fold_theta[model, row] / (self._root[i] * self._root[i])
-                    _gradient[0] += total
-                    if self._side[row] > 0:
-                        _gradient[1] += total
-                    _gradient[2] += value * self._y[row] * self._side[row]
+                    total = value * fold_theta[model, row] / (self._root[i] * self._root[i])
+                    _gradient[0 if self._side[row] < 0 else 1] += total
+                    _gradient[2] += value * self._s[row] * self._side[row]
         return gradient, adjoint
 
     cdef void _project_out(
-        self, double* solution, double share, int model, const int* members, int size
+        self, double* solution, double share, double* block, const int* members, int size
     ) noexcept nogil:
         """Complete the solution of a bordered system and make it zero on the left-out fold."""
         cdef int i, j, k = self.n_active, one = 1, info
@@ -270,7 +286,7 @@ cdef class LeaveOutNewton(GramNewton):
             return
         for j in range(size):
             self._work[j] = solution[members[j]]
-        dpotrs("U", &size, &one, &self._fold_blocks[model, 0], &size, &self._work[0], &size, &info)
+        dpotrs("U", &size, &one, block, &size, &self._work[0], &size, &info)
         for i in range(k):
             row = &self._matrix[<Py_ssize_t> i * k]
             for j in range(size):

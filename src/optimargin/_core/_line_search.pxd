@@ -1,31 +1,41 @@
-"""What Newton's methods for one ODM problem share: the sides of the band, the step length."""
+"""Shared by the Newton methods for band-loss problems: sides of the band, step length."""
 
-cdef extern from "odm_loss.h" nogil:
-    double optimargin_odm_evaluate(
-        const double* margin, const double* weight, double C1, double C2, double D,
-        double* dual, double* curvature, Py_ssize_t n,
+cdef extern from "band_loss.h" nogil:
+    double optimargin_band_evaluate(
+        const double* decision, double offset, const double* target, const double* orientation,
+        const double* weight, double C1, double C2, double D,
+        double* pull, double* curvature, Py_ssize_t n,
     )
-    void optimargin_odm_derivatives(
-        const double* margin, const double* slope, const double* weight,
-        double C1, double C2, double D, double t, double* out, Py_ssize_t n,
+    double optimargin_band_value(
+        const double* decision, double offset, const double* target, const double* orientation,
+        const double* weight, double C1, double C2, double D, Py_ssize_t n,
+    )
+    void optimargin_band_derivatives(
+        const double* decision, double offset, const double* step, double step_offset,
+        const double* target, const double* orientation, const double* weight,
+        double C1, double C2, double D, double length, double* out, Py_ssize_t n,
     )
 
 
 cdef inline int side_of_band(
-    double margin, double weight, double C2, double D
+    double shortfall, double weight, double C2, double D
 ) noexcept nogil:
     """Return -1 below the band of the loss, 1 above it, 0 where the loss has no curvature."""
     if weight > 0.0:
-        if margin < 1.0 - D:
+        if shortfall > D:
             return -1
-        if margin > 1.0 + D and C2 > 0.0:
+        if shortfall < -D and C2 > 0.0:
             return 1
     return 0
 
 
 cdef inline double step_length(
-    const double* margin,
-    const double* slope,
+    const double* decision,
+    double offset,
+    const double* step,
+    double step_offset,
+    const double* target,
+    const double* orientation,
     const double* weight,
     Py_ssize_t n,
     double C1,
@@ -35,20 +45,24 @@ cdef inline double step_length(
     double quadratic,
     double objective,
 ) noexcept nogil:
-    """Minimise ``t linear + t^2 quadratic / 2 + loss(margin + t slope)`` over t in (0, 1].
+    """Minimise ``t linear + t^2 quadratic / 2 + loss(decision + t step)`` over t in (0, 1].
 
-    Returns 0 when a step would lower the objective by no more than its rounding error. The
+    Returns 0 if a step would decrease the objective by no more than its rounding error. The
     derivative is increasing and piecewise linear: Newton's method kept inside a bracket finds
     its zero in a few passes over the samples.
     """
     cdef double t = 1.0, low = 0.0, high = 1.0, start, derivative
     cdef double[3] loss
-    optimargin_odm_derivatives(margin, slope, weight, C1, C2, D, 0.0, loss, n)
+    optimargin_band_derivatives(
+        decision, offset, step, step_offset, target, orientation, weight, C1, C2, D, 0.0, loss, n
+    )
     start = linear + loss[0]
     if not start < -1e-15 * max(objective, 1e-3):
         return 0.0
     for _ in range(60):
-        optimargin_odm_derivatives(margin, slope, weight, C1, C2, D, t, loss, n)
+        optimargin_band_derivatives(
+            decision, offset, step, step_offset, target, orientation, weight, C1, C2, D, t, loss, n
+        )
         derivative = linear + t * quadratic + loss[0]
         if -1e-3 * start >= derivative >= 1e-3 * start:
             break

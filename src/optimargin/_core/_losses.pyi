@@ -5,19 +5,26 @@ from numpy.typing import NDArray
 
 Vector: TypeAlias = NDArray[np.float64]
 
-def odm_evaluate(
-    margin: Vector,
+def band_evaluate(
+    decision: Vector,
+    offset: float,
+    target: Vector,
+    orientation: Vector,
     weight: Vector,
     C1: float,
     C2: float,
     D: float,
-    dual: Vector,
+    pull: Vector,
     curvature: Vector,
     n_threads: int,
 ) -> float: ...
-def odm_derivatives(
-    margin: Vector,
-    slope: Vector,
+def band_derivatives(
+    decision: Vector,
+    offset: float,
+    step: Vector | None,
+    step_offset: float,
+    target: Vector,
+    orientation: Vector,
     weight: Vector,
     C1: float,
     C2: float,

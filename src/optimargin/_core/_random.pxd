@@ -4,7 +4,7 @@ from libc.stdint cimport uint64_t
 
 
 cdef inline uint64_t start(uint64_t seed) noexcept nogil:
-    """Return a state for a seed: any but zero will do, and the constant spreads small seeds."""
+    """Return a nonzero state for a seed; the constant spreads small seeds."""
     return (seed + 1) * <uint64_t> 0x9E3779B97F4A7C15
 
 

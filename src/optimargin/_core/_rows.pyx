@@ -1,7 +1,7 @@
-"""Samples as stochastic solvers meet them, one at a time.
+"""Row access for solvers that visit one sample at a time.
 
-`Rows` hides how the data are stored: the decision value of a sample, its norm, and moving w
-along it. Solvers and losses know nothing of storage, and storage nothing of them.
+`Rows` hides how the data are stored. It offers the decision value of a sample, its norm, and moving
+w along it. Solvers and losses do not depend on storage, nor storage on them.
 """
 
 from cython cimport floating
@@ -16,11 +16,11 @@ cdef extern from "prefetch.h" nogil:
 
 cdef enum:
     LINE = 64  # bytes of a cache line
-    LINES_AHEAD = 16  # of a row: what follows them the processor fetches by itself
+    LINES_AHEAD = 16  # of a row; the processor fetches the following lines by itself
 
 
 cdef inline void prefetch_lines(const char* first, Py_ssize_t n_bytes) noexcept nogil:
-    """Ask for the first cache lines of `n_bytes`."""
+    """Prefetch the first cache lines of `n_bytes`."""
     cdef Py_ssize_t k
     for k in range(min((n_bytes + LINE - 1) // LINE, LINES_AHEAD)):
         prefetch(first + k * LINE)
@@ -54,12 +54,12 @@ cdef class Rows:
         return 0
 
     cdef void expect(self, Py_ssize_t i) noexcept nogil:
-        """Fetch ahead what the sample after the next one will need."""
+        """Prefetch the data of the sample after the next one."""
         pass
 
 
 cdef class DenseRows(Rows):
-    """Rows of a dense matrix, less a constant row."""
+    """Rows of a dense matrix, minus a constant row."""
 
     cdef const float[:, ::1] X32
     cdef const double[:, ::1] X64

@@ -1,4 +1,4 @@
-"""One sparse row at a time; shared by the loops over CSR data."""
+"""Operations on one sparse row; shared by the loops over CSR data."""
 
 from cython cimport floating
 from libc.stdint cimport int32_t, int64_t
@@ -16,7 +16,7 @@ cdef inline double gather_dot(
 ) noexcept nogil:
     """Return sum(data * w[indices]).
 
-    Four sums at a time, because each addition would wait for the one before.
+    Four sums at a time, because each addition would have to wait for the previous one.
     """
     cdef double a = 0.0, b = 0.0, c = 0.0, d = 0.0
     cdef Py_ssize_t k = 0
@@ -38,8 +38,8 @@ cdef inline void scatter_add(
 ) noexcept nogil:
     """w[indices] += scale * data; no index twice.
 
-    Four at a time, because loads would wait for the stores before, which could be to the same
-    place for all a processor knows.
+    Four at a time, because loads would have to wait for earlier stores: the processor does not
+    know that the addresses differ.
     """
     cdef double a, b, c, d
     cdef Py_ssize_t k = 0

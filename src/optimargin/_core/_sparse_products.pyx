@@ -1,4 +1,4 @@
-"""Products of sparse rows with vectors and with themselves, in threads of our own.
+"""Products of sparse rows with vectors and with themselves, in our own threads.
 
 The data stay float32 or float64 as the caller holds them; every vector is float64 and every sum
 is accumulated in float64.
@@ -10,7 +10,7 @@ from cython.parallel cimport prange
 from optimargin._core._sparse cimport gather_dot, index_t, scatter_add
 
 cdef enum:
-    BLOCK = 256  # rows whose entries a core's own cache holds
+    BLOCK = 256  # rows whose entries fit into a core's own cache
 
 
 def csr_matvec(
@@ -38,7 +38,7 @@ def csr_matvec_on(
     const index_t[::1] indptr,  # in
     const Py_ssize_t[::1] rows,  # in
     const double[::1] v,  # in
-    double[::1] out,  # out, one a row of `rows`
+    double[::1] out,  # out, one per row of `rows`
     int n_threads,
 ):
     """out[:] = X[rows] @ v."""
@@ -58,7 +58,7 @@ def csr_rmatvec(
     const index_t[::1] indices,  # in
     const index_t[::1] indptr,  # in
     const double[::1] r,  # in
-    double[:, ::1] partial,  # out, one row a thread; must be zero on entry
+    double[:, ::1] partial,  # out, one row per thread; must be zero on entry
     int n_threads,
 ):
     """partial.sum(axis=0) == X.T @ r; rows where r is zero are never read."""
@@ -101,7 +101,7 @@ def csr_weighted_squares(
     const index_t[::1] indices,  # in
     const index_t[::1] indptr,  # in
     const Py_ssize_t[::1] rows,  # in
-    const double[::1] weight,  # in, one a row of `rows`
+    const double[::1] weight,  # in, one per row of `rows`
     double[::1] out,  # in, out
 ):
     """out += sum of weight * X[rows] ** 2 over the rows."""
@@ -118,8 +118,8 @@ def csr_weighted_gram(
     const index_t[::1] indices,  # in, sorted within a row
     const index_t[::1] indptr,  # in
     const Py_ssize_t[::1] rows,  # in
-    const double[::1] weight,  # in, one a row of `rows`; any sign
-    double[:, :, ::1] partial,  # in, out: one (d + 1, d + 1) matrix a thread
+    const double[::1] weight,  # in, one per row of `rows`; any sign
+    double[:, :, ::1] partial,  # in, out: one (d + 1, d + 1) matrix per thread
     int n_threads,
 ):
     """partial.sum(axis=0) += Z.T @ diag(weight) @ Z with Z = [X, 1][rows], lower triangle."""
@@ -150,13 +150,13 @@ def csr_gram(
 ):
     """out[:] = X @ X.T, lower triangle.
 
-    A row of the result takes one addition for each pair of entries that meet in it, and stays
-    in the cache all the while.
+    A row of the result takes one addition per pair of entries in the same column, and stays in
+    the cache.
     """
     cdef Py_ssize_t n_rows = out.shape[0], i, k, l
     cdef double value
     cdef double* row
-    # Later rows have more pairs: dealing them out in turn gives every thread an equal share.
+    # Later rows have more pairs: assigning rows in turn gives every thread an equal share.
     for i in prange(n_rows, nogil=True, num_threads=n_threads, schedule="static", chunksize=8):
         row = &out[i, 0]
         for k in range(indptr[i], indptr[i + 1]):
@@ -170,7 +170,7 @@ def csr_gram(
 def scaled_block(
     const double[:, ::1] gram,  # in, lower triangle
     const Py_ssize_t[::1] rows,  # in, increasing
-    const double[::1] scale,  # in, one a row of `rows`
+    const double[::1] scale,  # in, one per row of `rows`
     double[:, ::1] out,  # out, lower triangle
     int n_threads,
 ):
@@ -186,16 +186,16 @@ def csr_hessian_product(
     const index_t[::1] indices,  # in
     const index_t[::1] indptr,  # in
     const Py_ssize_t[::1] rows,  # in
-    const double[::1] weight,  # in, one a row of `rows`
+    const double[::1] weight,  # in, one per row of `rows`
     const double[::1] v,  # in
-    double[::1] image,  # out, one a row of `rows`
+    double[::1] image,  # out, one per row of `rows`
     double[:, ::1] partial,  # out, (n_threads, d); zero on entry
     int n_threads,
 ):
     """image[:] = weight * (X[rows] @ v); partial.sum(axis=0) == X[rows].T @ image.
 
     A block of rows is read twice, the second time from the cache. Row by row, v and the sums would
-    drive each other out of it.
+    evict each other.
     """
     cdef Py_ssize_t n_rows = rows.shape[0], t, first, last
     if data.shape[0] == 0 or n_rows == 0:

@@ -1,13 +1,13 @@
-"""Stochastic variance-reduced gradient over samples met one at a time.
+"""Stochastic variance-reduced gradient, one sample at a time.
 
-With the dual point d of the last snapshot, z = sum_i y_i d_i phi_i and v = w - z, the step of
-the method is
+With the pulls p of the last snapshot, z = sum_i p_i phi_i and v = w - z, the step of the method
+is
 
-    v <- (1 - eta) v + eta (n y_i (d_i(w) - d_i)) phi_i
+    v <- (1 - eta) v + eta n (p_i(w) - p_i) phi_i
 
-because the full gradient at the snapshot is its w less z. Written as v = a u with a number a,
-the shrinking of all coordinates costs one multiplication, so a step costs O(nnz_i) however many
-features there are, with no bookkeeping of coordinates that were not touched.
+because the full gradient at the snapshot is its w minus z. Written as v = a u with a number a,
+shrinking all coordinates takes one multiplication. So a step takes O(nnz_i) operations, whatever
+the number of features, and coordinates that do not change need no bookkeeping.
 
 Reference: R. Johnson and T. Zhang, Accelerating stochastic gradient descent using predictive
 variance reduction, NIPS 2013.
@@ -23,18 +23,18 @@ import numpy as np
 
 
 cdef class StochasticPass:
-    """Passes over the samples in random order, with a state that survives between them."""
+    """Passes over the samples in random order; the state is kept between calls."""
 
     cdef Step loss
-    cdef const double[::1] y
+    cdef Py_ssize_t n_samples
     cdef Py_ssize_t[::1] order
     cdef uint64_t random_state
     cdef Py_ssize_t place  # samples of the current pass that were visited
 
-    def __init__(self, Step loss, const double[::1] y, *, uint64_t seed):
+    def __init__(self, Step loss, Py_ssize_t n_samples, *, uint64_t seed):
         self.loss = loss
-        self.y = y
-        self.order = np.arange(y.shape[0], dtype=np.intp)
+        self.n_samples = n_samples
+        self.order = np.arange(n_samples, dtype=np.intp)
         self.random_state = start(seed)
         self.place = 0
 
@@ -42,7 +42,7 @@ cdef class StochasticPass:
         self,
         Rows rows,  # in, out: the rows of u
         const double[::1] snapshot_decision,  # in: phi_i' z
-        const double[::1] snapshot_dual,  # in
+        const double[::1] snapshot_pull,  # in
         double intercept,
         double eta,
         double intercept_eta,
@@ -50,7 +50,7 @@ cdef class StochasticPass:
         Py_ssize_t batch_size,
     ):
         """Make `n_steps` steps of `batch_size` samples; return (a, intercept)."""
-        cdef Py_ssize_t n_samples = self.y.shape[0], place = self.place, _step, k, i, last
+        cdef Py_ssize_t n_samples = self.n_samples, place = self.place, _step, k, i, last
         cdef double a = 1.0, scale = <double> n_samples / batch_size, moved
         cdef double[::1] change = np.empty(batch_size)
         with nogil:
@@ -64,11 +64,10 @@ cdef class StochasticPass:
                 for k in range(batch_size):
                     i = self.order[place + k]
                     rows.expect(self.order[min(place + k + 2, last)])
-                    change[k] = scale * self.y[i] * (
-                        self.loss.dual(
-                            i,
-                            self.y[i] * (snapshot_decision[i] + a * rows.decision(i) + intercept),
-                        ) - snapshot_dual[i]
+                    change[k] = scale * (
+                        self.loss.pull(
+                            i, snapshot_decision[i] + a * rows.decision(i) + intercept
+                        ) - snapshot_pull[i]
                     )
                     moved += change[k]
                 a *= 1.0 - eta
@@ -77,5 +76,7 @@ cdef class StochasticPass:
                         rows.add(self.order[place + k], eta * change[k] / a)
                 intercept += intercept_eta * moved
                 place += batch_size
+        if self.loss.error is not None:
+            raise self.loss.error
         self.place = place
         return a, intercept

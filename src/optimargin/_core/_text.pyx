@@ -1,8 +1,8 @@
-"""Numbers out of text files: svmlight lines and the cells of delimited tables.
+"""Read numbers from text: svmlight lines and the cells of delimited tables.
 
-A reader here either returns everything it was given or raises `TextError` with the place where
-it stopped. Numbers are correctly rounded: up to 19 digits with a small exponent are exact
-products of two doubles (Clinger 1990), the rest is left to Python's own conversion.
+A reader either returns everything or raises `TextError` with the line and column where it stopped.
+Numbers are correctly rounded: up to 19 digits with a small exponent are exact products of two
+doubles (Clinger 1990); Python's own conversion does the rest.
 """
 
 import numpy as np
@@ -22,7 +22,7 @@ POWERS[0] = 1.0
 for _power in range(1, 23):
     POWERS[_power] = POWERS[_power - 1] * 10.0
 
-# A damaged file can name any feature, and a linear model needs memory for all of them.
+# A damaged file can contain any feature number, and a linear model needs memory for all features.
 cdef int64_t MAX_FEATURES = 100_000_000
 cdef uint64_t MANTISSA = <uint64_t>1 << 53
 
@@ -45,7 +45,7 @@ class TextError(ValueError):
 
 
 cdef const char* read_number(const char* p, const char* end, double* out) except? NULL:
-    """Read a decimal number at p; return what follows it, or p itself if there is none."""
+    """Read a decimal number at p; return the end of it, or p itself if there is no number."""
     cdef const char* start = p
     cdef char* stop
     cdef uint64_t mantissa = 0
@@ -87,7 +87,7 @@ cdef const char* read_number(const char* p, const char* end, double* out) except
         if negative:
             out[0] = -out[0]
         return p
-    # Reads past `end` only as far as the number goes on: the text ends with a zero byte.
+    # This reads beyond `end` only while the number continues: the text ends with a zero byte.
     out[0] = PyOS_string_to_double(start, &stop, NULL)
     return p
 
@@ -105,7 +105,7 @@ cdef inline const char* skip_spaces(const char* p, const char* end) noexcept nog
 
 
 cdef str _shown(const char* p, const char* end):
-    """Return what stands at p, short enough for a message."""
+    """Return the text at p, short enough for a message."""
     cdef const char* stop = p
     while stop < end and stop - p < 20 and not (stop[0] in b" \t\r\n\0"):
         stop += 1
@@ -113,10 +113,10 @@ cdef str _shown(const char* p, const char* end):
 
 
 def parse_svmlight(bytes text):
-    """Return (labels, indices, indptr, values) of svmlight text, as it is written.
+    """Return (labels, indices, indptr, values) of svmlight text, as written.
 
     A line is ``label index:value index:value ...`` with increasing indices; ``#`` starts a
-    comment and empty lines are left out.
+    comment, and empty lines are skipped.
     """
     cdef const char* base = PyBytes_AS_STRING(text)
     cdef const char* end = base + PyBytes_GET_SIZE(text)
@@ -193,7 +193,7 @@ def parse_svmlight(bytes text):
 
 cdef object _cell_text(const char* p, const char* stop, dict seen, Py_ssize_t line,
                        Py_ssize_t column):
-    """Return the text of a cell; each distinct text is made once."""
+    """Return the text of a cell; equal texts share one object."""
     cdef bytes raw = p[:stop - p].strip()
     if len(raw) > 1 and raw[0] == 34 and raw[len(raw) - 1] == 34:
         raw = raw[1:len(raw) - 1].replace(b'""', b'"')

@@ -13,5 +13,5 @@ cdef extern from *:
 
 
 def max_threads():
-    """Return what OMP_NUM_THREADS and threadpoolctl allow; 1 in a build without OpenMP."""
+    """Return the limit set by OMP_NUM_THREADS and threadpoolctl; 1 in a build without OpenMP."""
     return optimargin_max_threads()

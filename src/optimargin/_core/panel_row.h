@@ -1,4 +1,4 @@
-/* Rows of a panel of a symmetric matrix, each entry used for both of its places. */
+/* Rows of a panel of a symmetric matrix; each entry is used for both (i, j) and (j, i). */
 #ifndef OPTIMARGIN_PANEL_ROW_H
 #define OPTIMARGIN_PANEL_ROW_H
 

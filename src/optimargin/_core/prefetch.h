@@ -1,4 +1,4 @@
-/* Ask for a cache line ahead of its use; nothing where the compiler has no word for it. */
+/* Prefetch a cache line; does nothing if the compiler does not support it. */
 #ifndef OPTIMARGIN_PREFETCH_H
 #define OPTIMARGIN_PREFETCH_H
 

@@ -1,5 +1,5 @@
-/* In the body of a loop: keeps compilers from vectorising it. Vectors of numbers gathered one by one
-   take longer to put together than they save. */
+/* In the body of a loop: keeps compilers from vectorising it. Gathering numbers one by one into
+   vectors takes longer than it saves. */
 #ifndef OPTIMARGIN_SCALAR_LOOP_H
 #define OPTIMARGIN_SCALAR_LOOP_H
 

@@ -1,6 +1,6 @@
-/* Functions marked so are compiled twice where the compiler can do that: for any processor, and
-   for those with vectors of four doubles; the right one is chosen when the library is loaded. C,
-   because Cython has no way to ask for it. */
+/* Functions with this mark are compiled twice if the compiler supports it: for any processor, and
+   for those with vectors of four doubles. The right one is chosen when the library is loaded. This
+   is C because Cython cannot express it. */
 #ifndef OPTIMARGIN_VECTOR_CLONES_H
 #define OPTIMARGIN_VECTOR_CLONES_H
 

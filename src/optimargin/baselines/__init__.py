@@ -1,6 +1,6 @@
 """Methods that the paper compares with or cites, as small estimators for two classes.
 
-They serve comparison: fits keep the whole Gram matrix, and there are no sample weights.
+They are meant for comparison: fits keep the whole Gram matrix, and there are no sample weights.
 """
 
 from optimargin.baselines._average_margin import MaximalAverageMargin

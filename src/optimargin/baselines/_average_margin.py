@@ -12,10 +12,10 @@ from optimargin.baselines._base import KernelBaseline
 
 
 class MaximalAverageMargin(KernelBaseline):
-    """The classifier of largest average margin (MAMC), in closed form.
+    """The classifier with the largest average margin (MAMC), in closed form.
 
-    It is a Parzen estimator: all samples count alike. With classes of different sizes it tends
-    to the larger one, and in the extreme predicts nothing else; there is no intercept.
+    It is a Parzen estimator: all samples have the same influence. With classes of different sizes
+    it favours the larger one, and in extreme cases predicts only that. It has no intercept.
 
     Parameters
     ----------
@@ -43,4 +43,5 @@ class MaximalAverageMargin(KernelBaseline):
 
     def _fit_gram(self, K, y):
         norm = np.sqrt(max(y @ K @ y, 0.0))
-        return (y / norm if norm > 0 else y / y.size), 0.0
+        coef = y / norm if norm > 0 else y / y.size
+        return {"dual_coef_": coef, "intercept_": 0.0}

@@ -1,6 +1,7 @@
-"""What the baselines share: two classes, encoded as -1 and +1, and a kernel expansion."""
+"""The common base of the baselines: two classes, encoded as -1 and +1; a kernel expansion."""
 
 from abc import ABCMeta, abstractmethod
+from copy import copy
 from numbers import Real
 
 import numpy as np
@@ -9,8 +10,10 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from optimargin._base import check_two_classes
-from optimargin.kernels import Kernel, resolve_gamma
+from optimargin._checks import check_scale
+from optimargin.estimators._store import StoreMixin
+from optimargin.kernels import KernelChoice
+from optimargin.tasks import Classification, winning_class
 
 KERNEL_CONSTRAINTS: dict = {
     "kernel": [StrOptions({"linear", "rbf"})],
@@ -21,7 +24,7 @@ KERNEL_CONSTRAINTS: dict = {
 }
 
 
-class TwoClassBaseline(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
+class TwoClassBaseline(StoreMixin, ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
     """Validation, labels and predictions; a subclass fits -1 and +1."""
 
     _parameter_constraints: dict = {}
@@ -40,21 +43,25 @@ class TwoClassBaseline(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         -------
         self : object
         """
-        X, y = validate_data(self, X, y, dtype=np.float64)
+        checked = copy(self)
+        X, y = validate_data(checked, X, y, dtype=np.float64)
+        check_scale(X)
         check_classification_targets(y)
-        self.classes_, encoded = np.unique(y, return_inverse=True)
-        if self.classes_.size > 2:
+        task = Classification.from_labels(y)
+        if task.n_outputs > 1:
             # The wording that scikit-learn's checks of binary classifiers ask for.
             raise ValueError(
                 "Only binary classification is supported. The type of the target is multiclass."
             )
-        check_two_classes(self.classes_)
-        self._fit(X, np.where(encoded == 1, 1.0, -1.0))
+        (target,) = task.encode(y)
+        names = ("n_features_in_", "feature_names_in_")
+        about = {name: vars(checked)[name] for name in names if name in vars(checked)}
+        self._store({**about, **task.attributes(), **self._fit(X, target.value)})
         return self
 
     @abstractmethod
     def _fit(self, X, y):
-        """Fit to labels of -1 and +1."""
+        """Fit to labels of -1 and +1, and return the fitted attributes."""
 
     @abstractmethod
     def _decide(self, X):
@@ -86,8 +93,8 @@ class TwoClassBaseline(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         -------
         labels : ndarray of shape (n_samples,)
         """
-        positive = self.decision_function(X) > 0
-        return self.classes_[positive.astype(int)]
+        scores = self.decision_function(X)
+        return self.classes_[winning_class(scores[:, None])]
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -101,16 +108,12 @@ class KernelBaseline(TwoClassBaseline):
     _parameter_constraints: dict = KERNEL_CONSTRAINTS
 
     def _fit(self, X, y):
-        self._kernel = Kernel(self.kernel)
-        if self.kernel == "rbf":
-            gamma = resolve_gamma(self.gamma, X, np.ones(y.size))
-            self._kernel = Kernel("rbf", gamma)
-        self.dual_coef_, self.intercept_ = self._fit_gram(self._kernel(X), y)
-        self._X = X
+        kernel = KernelChoice(self.kernel, self.gamma).resolve(X, np.ones(y.size))
+        return {"_kernel": kernel, "support_vectors_": X, **self._fit_gram(kernel(X), y)}
 
     @abstractmethod
     def _fit_gram(self, K, y):
-        """Return coefficients of shape (n_samples,) and the intercept."""
+        """Return the fitted attributes: `dual_coef_` of shape (n_samples,) and `intercept_`."""
 
     def _decide(self, X):
-        return self._kernel(X, self._X) @ self.dual_coef_ + self.intercept_
+        return self._kernel(X, self.support_vectors_) @ self.dual_coef_ + self.intercept_

@@ -67,6 +67,7 @@ class KernelFisherDiscriminant(KernelBaseline):
         centers = [projected[y > 0].mean(), projected[y < 0].mean()]
         spread = np.mean((projected - np.where(y > 0, *centers)) ** 2)
         distance = centers[0] - centers[1]
-        # The price of a prior in the units of the projection; none where classes coincide.
+        # The effect of the class shares on the threshold; zero if the classes coincide.
         prior = spread / distance * np.log((y > 0).sum() / (y < 0).sum()) if distance > 0 else 0.0
-        return coef, float(prior - 0.5 * (centers[0] + centers[1]))
+        intercept = float(prior - 0.5 * (centers[0] + centers[1]))
+        return {"dual_coef_": coef, "intercept_": intercept}

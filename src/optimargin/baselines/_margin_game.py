@@ -2,9 +2,9 @@
 
     min over g   (1 - r) g'YKYg + r g'g,    g >= 0,  sum of g over each class = 1
 
-A player puts weights g on the samples to make the margin of the best direction small; r between
-0 (the hard-margin SVM) and 1 (the centroids of the classes) keeps the weights spread. Solved by
-accelerated projected gradients with a certified gap.
+The opponent chooses weights g of the samples that make the margin of the best direction small. The
+parameter r, from 0 (the hard-margin SVM) to 1 (the centroids of the classes), spreads the weights.
+Solved by accelerated projected gradients with a certified gap.
 
 Reference: F. Aiolli, G. Da San Martino and A. Sperduti, A kernel method for the optimization of
 the margin distribution, ICANN 2008.
@@ -23,8 +23,8 @@ from optimargin.baselines._base import KERNEL_CONSTRAINTS, KernelBaseline
 class MarginDistributionGame(KernelBaseline):
     """Kernel method for the optimisation of the margin distribution (KM-OMD).
 
-    Margins are hard, so that outliers count in full; the memory grows with the square of the
-    number of samples.
+    Margins are hard, so outliers have full influence. Memory grows with the square of the number
+    of samples.
 
     Parameters
     ----------
@@ -73,17 +73,22 @@ class MarginDistributionGame(KernelBaseline):
         A = (1 - self.reg) * K * np.outer(y, y)
         A[np.diag_indices_from(A)] += self.reg
         classes = [np.flatnonzero(y > 0), np.flatnonzero(y < 0)]
-        weights, self.dual_gap_, self.n_iter_ = _minimise(A, classes, self.tol, self.max_iter)
-        if self.dual_gap_ > self.tol:
+        weights, gap, n_iter = _minimise(A, classes, self.tol, self.max_iter)
+        if gap > self.tol:
             warn_user(
-                f"MarginDistributionGame stopped at a relative gap of {self.dual_gap_:.1e}: raise "
+                f"MarginDistributionGame stopped at a relative gap of {gap:.1e}: raise "
                 "max_iter or reg.",
                 ConvergenceWarning,
             )
         coef = weights * y
         decision = K @ coef
         middle = sum(0.5 * weights[rows] @ decision[rows] for rows in classes)
-        return coef, -float(middle)
+        return {
+            "dual_coef_": coef,
+            "intercept_": -float(middle),
+            "dual_gap_": gap,
+            "n_iter_": n_iter,
+        }
 
 
 def _minimise(A, classes, tol, max_iter):
@@ -105,7 +110,7 @@ def _minimise(A, classes, tol, max_iter):
         new = point - step * (A @ point)
         for rows in classes:
             new[rows] = _onto_simplex(new[rows])
-        # Momentum that points uphill is dropped: it lets the iteration end at machine precision.
+        # Reset momentum that points uphill, so that the iteration reaches machine precision.
         if (point - new) @ (new - g) > 0:
             momentum = 1.0
         following = 0.5 * (1 + np.sqrt(1 + 4 * momentum**2))

@@ -2,11 +2,11 @@
 
     min over |w| = 1   mean_i c(y_i w'x_i),    c(g) = exp(-alpha g^2) for g >= 0, else exp(-beta g)
 
-on samples of unit length with a constant feature. The cost is not convex: descent starts at the
+on samples of unit length with a constant feature. The loss is not convex: descent starts at the
 ridge regression of the labels, and ends in a local minimum.
 
-The form of the cost is this library's reading of the idea, larger for smaller margins: a result
-here says little about the program of its authors.
+The form of the loss is this library's reading of the idea, larger for smaller margins: a result
+here says little about the authors' program.
 
 Reference: A. Garg and D. Roth, Margin distribution and learning algorithms, ICML 2003.
 """
@@ -27,9 +27,9 @@ class MarginDistributionOptimizer(TwoClassBaseline):
     Parameters
     ----------
     alpha : float, default=100.0
-        How fast the cost of a sample on the right side falls with its margin.
+        How fast the loss of a correctly classified sample falls with its margin.
     beta : float, default=10.0
-        How fast the cost of a sample on the wrong side grows.
+        How fast the loss of a misclassified sample grows.
 
     Attributes
     ----------
@@ -37,7 +37,7 @@ class MarginDistributionOptimizer(TwoClassBaseline):
     coef_ : ndarray of shape (n_features,)
     intercept_ : float
     objective_ : float
-        The mean cost of the training samples.
+        The mean loss of the training samples.
 
     Examples
     --------
@@ -57,26 +57,29 @@ class MarginDistributionOptimizer(TwoClassBaseline):
         self.beta = beta
 
     def _fit(self, X, y):
-        self._scale = max(float(np.abs(X).max()), np.finfo(float).tiny)
-        Z = _unit_rows(X / self._scale)
+        scale = max(float(np.abs(X).max()), np.finfo(float).tiny)
+        Z = _unit_rows(X / scale)
         start = ridge_regression(Z, y, alpha=1.0)
         if not np.linalg.norm(start) > 0:
             start = np.append(np.zeros(X.shape[1]), 1.0)
 
-        def cost(w):
+        def loss(w):
             norm = np.linalg.norm(w)
             direction = w / norm
-            value, slope = self._cost(y * (Z @ direction))
+            value, slope = self._loss(y * (Z @ direction))
             gradient = Z.T @ (slope * y)
             return value, (gradient - (gradient @ direction) * direction) / norm
 
-        found = minimize(cost, start / np.linalg.norm(start), jac=True, method="L-BFGS-B")
+        found = minimize(loss, start / np.linalg.norm(start), jac=True, method="L-BFGS-B")
         direction = found.x / np.linalg.norm(found.x)
-        self.coef_, self.intercept_ = direction[:-1] / self._scale, float(direction[-1])
-        self.objective_ = float(found.fun)
+        return {
+            "coef_": direction[:-1] / scale,
+            "intercept_": float(direction[-1]),
+            "objective_": float(found.fun),
+        }
 
-    def _cost(self, margin):
-        """Return the mean cost and its derivatives by the margins."""
+    def _loss(self, margin):
+        """Return the mean loss and its derivatives with respect to the margins."""
         right = np.exp(-self.alpha * np.square(np.maximum(margin, 0.0)))
         wrong = np.exp(self.beta * np.maximum(-margin, 0.0))
         is_right = margin >= 0

@@ -1,4 +1,4 @@
-"""What the estimators over Dask collections share."""
+"""The common base of the estimators over Dask collections."""
 
 from abc import ABCMeta, abstractmethod
 from copy import copy
@@ -13,32 +13,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from optimargin.dask._chunks import DaskChunks
 from optimargin.dask._collections import aligned_blocks, as_array, feature_names, is_frame
-
-_COPIED = (
-    "classes_",
-    "n_features_in_",
-    "feature_names_in_",
-    "C1_",
-    "C2_",
-    "coef_",
-    "intercept_",
-    "support_vectors_",
-    "dual_coef_",
-    "gamma_",
-    "n_iter_",
-    "objective_",
-    "dual_gap_",
-    "solver_",
-)
+from optimargin.estimators._store import StoreMixin, public_attributes
 
 
-class DaskClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
-    """Fit a plain estimator to blocks, and predict block by block.
+class DaskClassifier(StoreMixin, ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
+    """Fit an in-memory estimator to blocks, and predict block by block.
 
     Parameters
     ----------
     C1, C2, D, fit_intercept, tol, max_iter, class_weight, random_state
-        As for the plain estimator.
+        As for the in-memory estimator.
     client : distributed.Client or None
     worker_timeout : float
     """
@@ -75,7 +59,7 @@ class DaskClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
 
     @abstractmethod
     def _plain(self):
-        """Return the plain estimator with the same parameters."""
+        """Return the in-memory estimator with the same parameters."""
 
     def _plain_parameters(self):
         parameters = self.get_params(deep=False)
@@ -89,15 +73,15 @@ class DaskClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
     def fit(self, X, y, sample_weight=None):
         """Fit the classifier to blocks on the cluster.
 
-        Collections that were not persisted are computed, for example read from disk, once a
-        round: call ``X.persist()`` first where the cluster has the memory.
+        Collections that were not persisted are computed once per round, for example read from
+        disk. Call ``X.persist()`` first if the cluster has enough memory.
 
         Parameters
         ----------
         X : dask array or dataframe of shape (n_samples, n_features)
-            Blocks may be dense or scipy.sparse, of any sizes, also unknown or zero.
+            Blocks may be dense or scipy.sparse, of any size, including unknown and zero.
         y : dask array or series of shape (n_samples,)
-            Class labels, in the blocks of `X` where sizes are unknown.
+            Class labels, in the same blocks as `X` if sizes are unknown.
         sample_weight : dask array or series of shape (n_samples,), default=None
             Non-negative weights.
 
@@ -110,15 +94,11 @@ class DaskClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
             self.client if self.client is not None else _current_client(),
             aligned_blocks(X, y, sample_weight),
             feature_names=feature_names(X),
-            patience=self.worker_timeout,
+            timeout=self.worker_timeout,
         )
-        self._local = self._plain().fit_chunks(chunks)
-        self.n_rounds_ = chunks.n_rounds
-        for name in _COPIED:
-            self.__dict__.pop(name, None)
-            # Not hasattr: a property may have a value for one kernel alone.
-            if name in self._local.__dict__:
-                setattr(self, name, self._local.__dict__[name])
+        local = self._plain().fit_chunks(chunks)
+        rounds = {"n_rounds_": chunks.n_rounds}
+        self._store({**public_attributes(local), **rounds, "_local": local})
         return self
 
     def to_local(self):
@@ -188,7 +168,7 @@ class DaskClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
                     f"{list(self.feature_names_in_)}."
                 )
         X = as_array(X, "X", 2)
-        # Blocks are bare arrays: the names were compared once, above.
+        # Blocks are arrays without names: the names were compared once, above.
         model = copy(self._local)
         model.__dict__.pop("feature_names_in_", None)
         shape = (0,) if n_columns is None else (0, n_columns)

@@ -8,8 +8,8 @@ from dask.delayed import delayed
 from optimargin.chunks import Chunks
 from optimargin.problems.chunk_tasks import add
 
-_FAN_IN = 8  # results that are added by one task
-_CHECK_SECONDS = 1.0  # between looks at the cluster while it works
+_FAN_IN = 8  # results added per task
+_CHECK_SECONDS = 1.0  # between checks of the cluster while it works
 _LARGE_GRAPH = "distributed.admin.large-graph-warning-threshold"
 
 
@@ -22,22 +22,22 @@ class DaskChunks(Chunks):
     blocks : list of tuple
         Delayed X, y and sample_weight (or None) of each block.
     feature_names : ndarray of shape (n_features,) or None
-    patience : float
+    timeout : float
         Seconds to wait for a worker when the cluster has none.
     """
 
-    def __init__(self, client, blocks, *, feature_names=None, patience=60.0):
+    def __init__(self, client, blocks, *, feature_names=None, timeout=60.0):
         self.feature_names = feature_names
         self.n_rounds = 0
         self._client = client
         self._blocks = blocks
-        self._patience = patience
+        self._timeout = timeout
 
     def __len__(self):
         return len(self._blocks)
 
     def load(self, k):
-        """Bring block `k` here."""
+        """Fetch block `k`."""
         return self._result(delayed(_as_chunk)(*self._blocks[k]))
 
     def gather(self, task, *arguments):
@@ -60,7 +60,7 @@ class DaskChunks(Chunks):
         return self._result(parts[0])
 
     def _result(self, node):
-        """Compute a node, and raise instead of waiting for a cluster that is gone."""
+        """Compute a node; raise an error instead of waiting for a cluster that is gone."""
         self.n_rounds += 1
         with dask.config.set({_LARGE_GRAPH: "1GiB"}):
             future = self._client.compute(node)
@@ -70,17 +70,17 @@ class DaskChunks(Chunks):
                 if _done_within(future, _CHECK_SECONDS):
                     break
                 alone_since = None if self._workers() else alone_since or time.monotonic()
-                if alone_since and time.monotonic() - alone_since >= self._patience:
+                if alone_since and time.monotonic() - alone_since >= self._timeout:
                     raise RuntimeError(
                         "The Dask cluster has had no worker for "
-                        f"{self._patience:g} seconds: add workers and fit again. (The "
+                        f"{self._timeout:g} seconds: add workers and fit again. (The "
                         "parameter worker_timeout says how long to wait.)"
                     )
             if future.status in ("cancelled", "lost"):
                 raise RuntimeError(
                     "The Dask cluster has lost data of this fit that it cannot compute again "
                     "(scattered data, or futures of a closed client), or its scheduler: load the "
-                    "data anew and fit again."
+                    "data again and refit."
                 )
             return future.result()
         finally:
@@ -94,7 +94,7 @@ class DaskChunks(Chunks):
 
 
 def _done_within(future, seconds):
-    # Not distributed.wait, which asks the default client whoever the future belongs to.
+    # Not distributed.wait: it uses the default client, even for futures of another client.
     try:
         future.exception(timeout=seconds)
     except TimeoutError:

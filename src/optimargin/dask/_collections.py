@@ -29,7 +29,7 @@ def as_array(collection, name, n_dimensions):
 
 
 def aligned_blocks(X, y, sample_weight):
-    """Return a list of delayed (X, y, sample_weight), one a block of rows of `X`."""
+    """Return a list of delayed (X, y, sample_weight), one per block of rows of `X`."""
     X = as_array(X, "X", 2)
     columns = [X.to_delayed().ravel().tolist()]
     for name, vector in (("y", y), ("sample_weight", sample_weight)):
@@ -53,9 +53,9 @@ def _align(X, vector, name):
     if len(rows) != len(given):
         raise ValueError(
             f"X has {len(rows)} blocks of rows and {name} has {len(given)}, of unknown sizes: "
-            "call compute_chunk_sizes() on both, or cut them alike."
+            "call compute_chunk_sizes() on both, or use the same blocks for both."
         )
-    return vector  # unknown sizes: each block is checked where it is
+    return vector  # unknown sizes: each block is checked on its worker
 
 
 def feature_names(X):

@@ -1,15 +1,15 @@
 """Linear and kernel classifiers over Dask collections."""
 
-from optimargin._linear_odm import LinearODMClassifier
-from optimargin._odm import ODMClassifier
 from optimargin.dask._base import DaskClassifier
+from optimargin.estimators.odm import LinearODMClassifier, ODMClassifier
 
 
 class DaskLinearODMClassifier(DaskClassifier):
     """Linear optimal margin distribution machine over Dask collections.
 
-    Finds the model of `LinearODMClassifier`. Every round of the fit computes loss, gradient and,
-    up to 2000 features, the Hessian of all blocks; past that, products with the Hessian.
+    It finds the same model as `LinearODMClassifier`. Every round of the fit computes loss and
+    gradient of all blocks and, up to 2000 features, the Hessian; above that, products with the
+    Hessian.
 
     Parameters
     ----------
@@ -28,7 +28,7 @@ class DaskLinearODMClassifier(DaskClassifier):
     classes_, coef_, intercept_, n_iter_, objective_, dual_gap_, solver_
         As for `LinearODMClassifier`.
     n_rounds_ : int
-        Passes over the data, those that looked at them first included.
+        Passes over the data, including those before the first step.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -94,8 +94,8 @@ class DaskLinearODMClassifier(DaskClassifier):
 class DaskODMClassifier(DaskClassifier):
     """Kernel optimal margin distribution machine over Dask collections.
 
-    The model of ``ODMClassifier(approximation="nystrom")``: landmarks are chosen in a sample of
-    the rows, workers compute kernel values with them, anew in every round.
+    It finds a model of ``ODMClassifier(approximation="nystrom")``: landmarks are chosen from a
+    sample of the rows, and workers compute kernel values with them, again in every round.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Files in and out: data in the formats of LIBSVM, tables and Parquet; models, safe to load."""
+"""Read and write files: data (LIBSVM, tables, Parquet) and models that are safe to load."""
 
 from optimargin.io._data import FORMATS, read_data
 from optimargin.io._dataset import Dataset, Layout

@@ -1,10 +1,10 @@
 """Classifiers of this library as archives that skops reads.
 
-skops imports all of scikit-learn before it writes a file, which takes longer than many a fit. A
-classifier of this library alone consists of numbers, text, arrays and a `Kernel`; for these, its
-format (protocol 2, which later versions go on reading) is a dozen lines: a tree of nodes in
-``schema.json``, each naming its type and its loader, and one file an array. Models of other parts
-are left to skops, and so is all reading, which is where safety is decided.
+skops imports all of scikit-learn before it writes a file, which takes longer than many fits. A
+classifier of this library consists of numbers, text, arrays and a `Kernel`. For these, the format
+of skops (protocol 2, which later versions still read) takes a dozen lines: a tree of nodes in
+``schema.json``, each with its type and its loader, and one file per array. skops itself writes
+models with other parts, and does all reading, where safety matters.
 """
 
 import json
@@ -14,7 +14,7 @@ from zipfile import ZIP_STORED, ZipFile
 import numpy as np
 from scipy.sparse import csr_array, csr_matrix, save_npz
 
-from optimargin._base import BaseMarginClassifier
+from optimargin.estimators._base import BaseLearner
 from optimargin.kernels import Kernel
 
 _PROTOCOL = 2
@@ -40,10 +40,10 @@ def archive_classifier(classifier):
     Raises
     ------
     NotPlainError
-        If it is no classifier of this library, or has parts that are not plain.
+        If it is not a classifier of this library, or has parts that are not plain.
     """
-    if not isinstance(classifier, BaseMarginClassifier):
-        raise NotPlainError(f"{type(classifier).__name__} is no classifier of this library.")
+    if not isinstance(classifier, BaseLearner):
+        raise NotPlainError(f"{type(classifier).__name__} is not a classifier of this library.")
     buffer = BytesIO()
     with ZipFile(buffer, "w", ZIP_STORED) as archive:
         tree = _Tree(archive).node(classifier) | {"protocol": _PROTOCOL}
@@ -59,7 +59,7 @@ class _Tree:
         self._n_nodes = 0
 
     def node(self, value):
-        """Return the node of `value`, with all below it."""
+        """Return the node of `value`, with all nodes below it."""
         kind = type(value)
         if value is None or kind in (bool, int, float, str):
             return self._named(str, "JsonNode", content=json.dumps(value), is_json=True)
@@ -77,7 +77,7 @@ class _Tree:
             return self._stored(kind, "NdArrayNode", "numpy", ".npy", np.save, value)
         if kind in (csr_matrix, csr_array):
             return self._stored(kind, "SparseMatrixNode", "scipy", ".npz", save_npz, value)
-        if isinstance(value, BaseMarginClassifier | Kernel):
+        if isinstance(value, BaseLearner | Kernel):
             return self._named(kind, "ObjectNode", content=self.node(value.__getstate__()))
         raise NotPlainError(f"{kind.__name__} is not plain.")
 

@@ -1,4 +1,4 @@
-"""Data files, told apart by their content; the svmlight (LIBSVM) format."""
+"""Read data files; their format is detected. Also the svmlight (LIBSVM) format itself."""
 
 import re
 
@@ -12,7 +12,7 @@ from optimargin.io._tables import read_parquet, read_table
 
 FORMATS = ("svmlight", "csv", "parquet")
 _FEATURE = re.compile(rb"\s\d+:")
-_DENSE_FROM = 1 / 3  # of the values; a dense matrix is then no larger than a sparse one, and faster
+_DENSE_FROM = 1 / 3  # share of nonzeros above which a dense matrix is no larger, and faster
 
 
 def read_data(path, *, format=None, layout=None):
@@ -23,9 +23,9 @@ def read_data(path, *, format=None, layout=None):
     path : path-like
         The file, plain or compressed by gzip, bzip2 or xz. ``"-"`` is standard input.
     format : {"svmlight", "csv", "parquet"}, default=None
-        By default told from the content.
+        Detected from the content by default.
     layout : Layout, default=None
-        Where a table keeps its labels, and the like.
+        Which column of a table holds the labels, and so on.
 
     Returns
     -------
@@ -34,7 +34,7 @@ def read_data(path, *, format=None, layout=None):
     Raises
     ------
     DataFileError
-        If the file cannot be read; it says where.
+        If the file cannot be read; the message says where.
 
     Examples
     --------
@@ -106,7 +106,7 @@ def _read_svmlight(text, layout, name):
     n_features = layout.n_features or 1
     highest = int(indices.max(initial=0))
     if layout.n_features is not None and highest >= layout.n_features:
-        # A feature that no training sample had says nothing; LIBSVM ignores it, too.
+        # A feature that no training sample had is ignored, as in LIBSVM.
         keep = indices < layout.n_features
         kept = np.concatenate([[0], np.cumsum(keep)])
         indices, values, indptr = indices[keep], values[keep], kept[indptr]
@@ -120,7 +120,7 @@ def _read_svmlight(text, layout, name):
 
 
 def _find_feature(text, number):
-    """Return line and column of the first use of a feature."""
+    """Return line and column where a feature is first used."""
     match = re.search(rb"[ \t]0*%d:" % number, text)
     if match is None:
         return 1, 1

@@ -1,4 +1,4 @@
-"""What a data file holds, and what a reader of one has to be told."""
+"""What a data file holds, and what a reader needs to know to read it."""
 
 from dataclasses import dataclass
 
@@ -15,14 +15,15 @@ class Dataset:
     Attributes
     ----------
     X : {ndarray, CSR matrix} of shape (n_samples, n_features)
-        Sparse where less than a third of the values of an svmlight file are written.
+        Sparse if less than a third of the values of an svmlight file are given.
     y : ndarray of shape (n_samples,) or None
-        Class labels: integers if all are, else numbers or text. None for a file without them.
+        Class labels: integers if all of them are, otherwise numbers or text. None if the file has
+        no labels.
     format : {"svmlight", "csv", "parquet"}
     feature_names : list of str or None
         From the header of a table.
     label_name : str or None
-        The name of the column of labels.
+        The name of the label column.
     zero_based : bool
         Whether the features of an svmlight file are numbered from 0.
     """
@@ -37,22 +38,22 @@ class Dataset:
 
 @dataclass(frozen=True)
 class Layout:
-    """What a reader has to know that files do not tell, or that a model has fixed.
+    """What a reader cannot see in a file, or what a model requires.
 
     Attributes
     ----------
     label : str, int or None
         The column of labels in a table: its name, or its number from 1. None is the last one.
     header : bool or None
-        Whether the first line of a table holds names. None: if none of its cells is a number.
+        Whether the first line of a table holds names. None: yes if none of its cells is a number.
     drop : sequence of str
         Columns of a table to leave out.
     feature_names : list of str or None
-        The features wanted, in this order; others are left out, and labels may be missing.
+        The features to read, in this order. Others are left out, and labels may be missing.
     n_features : int or None
-        How many features there have to be.
+        The required number of features.
     zero_based : bool or None
-        Whether svmlight features are numbered from 0. None: if a feature 0 occurs.
+        Whether svmlight features are numbered from 0. None: yes if a feature 0 occurs.
     """
 
     label: str | int | None = None
@@ -64,7 +65,7 @@ class Layout:
 
 
 def as_labels(labels):
-    """Return labels as integers if all of them are, else as they are."""
+    """Return labels as integers if all of them are, otherwise unchanged."""
     if labels.dtype.kind == "U":
         if not all(is_number(str(label)) for label in np.unique(labels)):
             return labels

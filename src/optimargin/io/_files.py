@@ -1,4 +1,4 @@
-"""Files as bytes: compressed or not, from standard input, and written whole or not at all."""
+"""Files as bytes: compressed or not, from standard input; written completely or not at all."""
 
 import bz2
 import gzip
@@ -18,7 +18,7 @@ _COMPRESSION = {
 
 
 class DataFileError(ValueError):
-    """A data file that cannot be read, with the place where reading stopped.
+    """A data file that cannot be read, with the line and column where reading stopped.
 
     Parameters
     ----------
@@ -35,26 +35,26 @@ class DataFileError(ValueError):
     """
 
     def __init__(self, message, path, line=None, column=None, name=None):
-        place = str(path)
+        where = str(path)
         if line is not None:
-            place += f", line {line}"
+            where += f", line {line}"
         if column is not None:
-            place += f", column {column}"
+            where += f", column {column}"
         if name is not None:
-            place += f" ({name!r})"
-        super().__init__(f"{place}: {message}")
+            where += f" ({name!r})"
+        super().__init__(f"{where}: {message}")
         self.path, self.line, self.column, self.name = str(path), line, column, name
 
 
 def shown_path(path):
-    """Return how messages call a file."""
+    """Return the name of a file for messages."""
     return "standard input" if str(path) == "-" else str(path)
 
 
 def read_bytes(path):
     """Return the content of a file, uncompressed; ``-`` is standard input.
 
-    Whether and how it is compressed is told from its first bytes.
+    The compression is detected from the first bytes.
     """
     name = shown_path(path)
     try:
@@ -74,9 +74,9 @@ def read_bytes(path):
 
 @contextmanager
 def write_atomically(path):
-    """Yield a path to write to; it becomes `path` if all goes well, and disappears if not.
+    """Yield a temporary path to write to; on success it becomes `path`, otherwise it is removed.
 
-    Nobody ever sees half a file: not a reader, and not the user after an interrupt.
+    So there is never an incomplete file, neither for readers nor after an interrupt.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def write_atomically(path):
         raise IsADirectoryError(f"{path} is a folder: give the name of a file.")
     if not path.parent.is_dir():
         raise FileNotFoundError(f"The folder {path.parent} does not exist: create it first.")
-    # Keeps the suffix: some writers choose the format by it.
+    # Keep the suffix: some writers choose the format by it.
     with NamedTemporaryFile(
         dir=path.parent, prefix=f".{path.stem}-", suffix=path.suffix, delete=False
     ) as file:
@@ -103,7 +103,7 @@ def write_atomically(path):
 
 
 def _mode(path):
-    """Return the permissions of the file that is replaced, or those of a new one."""
+    """Return the permissions of the file to be replaced, or those of a new file."""
     if path.exists():
         return path.stat().st_mode & 0o777
     umask = os.umask(0)
@@ -112,7 +112,7 @@ def _mode(path):
 
 
 def write_bytes(path, content):
-    """Write a file atomically, compressed if its name ends so; ``-`` is standard output."""
+    """Write a file atomically, compressed according to its suffix; ``-`` is standard output."""
     for module, _, suffix in _COMPRESSION.values():
         if str(path).endswith(suffix):
             content = module.compress(content)

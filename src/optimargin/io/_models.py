@@ -1,9 +1,9 @@
-"""Model files: safe to load, written whole or not at all, and saying what they are.
+"""Model files: safe to load, written completely or not at all, with a readable header.
 
-A model file is a skops archive: arrays and parameters, no code. Loading constructs nothing but
-estimators of this library, of scikit-learn and what these are made of; a file that names any
-other type is refused before anything of it is built. One more entry, ``optimargin.json``, holds
-the versions, the parameters and the notes of who saved it, readable without loading.
+A model file is a skops archive: arrays and parameters, no code. Loading constructs only estimators
+of this library and of scikit-learn, and their parts. A file that names any other type is refused
+before anything in it is constructed. One more entry, ``optimargin.json``, holds the versions, the
+parameters and the notes given on saving; it can be read without loading the model.
 """
 
 import inspect
@@ -21,10 +21,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from optimargin.io._archive import NotPlainError, archive_classifier
 from optimargin.io._files import write_atomically
-from optimargin.kernels import Kernel
+from optimargin.kernels import KERNELS, kernel_class
 from optimargin.margins import unwrap
 
-FORMAT = 1
+FORMAT = 2  # 1 named modules that no longer exist
 _HEADER = "optimargin.json"
 
 
@@ -38,12 +38,12 @@ def save_model(estimator, path, *, notes=None):
     Parameters
     ----------
     estimator : estimator
-        A classifier of this library, a scikit-learn estimator, or a pipeline of such. The
-        training data that a classifier remembers are not saved.
+        A classifier of this library, a scikit-learn estimator, or a pipeline of these. The
+        training data that a classifier keeps are not saved.
     path : path-like
-        Replaced as a whole if it exists.
+        Replaced if it exists.
     notes : dict, default=None
-        Saved beside the model, for `read_model_header`; anything that JSON can hold.
+        Saved with the model, for `read_model_header`; anything that JSON can hold.
 
     Raises
     ------
@@ -107,8 +107,8 @@ def load_model(path):
     Raises
     ------
     ModelFileError
-        If the file is damaged, is no model file, is of a newer version of this library, or
-        names types that do not belong in a model; these are listed, never built.
+        If the file is damaged, is not a model file, was written by a newer version of this
+        library, or names types that do not belong in a model. These are listed, not constructed.
 
     Examples
     --------
@@ -139,7 +139,7 @@ def load_model(path):
     except ModelFileError:
         raise
     except Exception as error:
-        # A damaged file can fail anywhere in the reader, in any way.
+        # A damaged file can fail anywhere in the reader, with any error.
         raise ModelFileError(
             f"{path} is damaged or was not written by save_model ({_reason(error)})."
         ) from error
@@ -163,7 +163,7 @@ def _archived(estimator):
 
 
 def read_model_header(path):
-    """Return what a model file says of itself, without loading the model.
+    """Return the header of a model file, without loading the model.
 
     Parameters
     ----------
@@ -204,11 +204,11 @@ def _header(content, path):
                 raise ModelFileError(
                     f"{path} was not written by optimargin, or it is cut short: no {_HEADER}."
                 )
-            # Entries are stored as they are, so that a small file cannot unfold to a huge one.
+            # Entries are stored uncompressed, so that a small file cannot expand to a huge one.
             if any(entry.compress_type != ZIP_STORED for entry in zip_file.infolist()):
                 raise ModelFileError(f"{path} is refused: its entries are compressed.")
             header = json.loads(zip_file.read(_HEADER))
-            newest = int(header["format"])
+            written_in = int(header["format"])
             written_by = str(header["optimargin"])
             header["parameters"].items(), header["notes"].items(), str(header["estimator"])
     except (BadZipFile, OSError, EOFError):
@@ -219,10 +219,11 @@ def _header(content, path):
         if isinstance(error, ModelFileError):
             raise
         raise ModelFileError(f"{path} has a damaged {_HEADER} ({_reason(error)}).") from None
-    if newest > FORMAT:
+    if written_in != FORMAT:
+        advice = "upgrade it" if written_in > FORMAT else "train the model again"
         raise ModelFileError(
-            f"{path} was written by optimargin {written_by} in model format {newest}; this is "
-            f"optimargin {version('optimargin')}, which reads up to format {FORMAT}: upgrade it."
+            f"{path} was written by optimargin {written_by} in model format {written_in}; this is "
+            f"optimargin {version('optimargin')}, which reads format {FORMAT}: {advice}."
         )
     return header
 
@@ -232,7 +233,8 @@ def _trusted():
 
     classes = [getattr(optimargin, name) for name in optimargin.__all__]
     classes = [c for c in classes if inspect.isclass(c) and issubclass(c, BaseEstimator)]
-    return [f"{c.__module__}.{c.__qualname__}" for c in [*classes, Kernel, csr_matrix, csr_array]]
+    kernels = KERNELS.values()
+    return [f"{c.__module__}.{c.__qualname__}" for c in [*classes, *kernels, csr_matrix, csr_array]]
 
 
 def _unknown_types(content):
@@ -261,7 +263,7 @@ def _check_model(estimator):
     if "dual_coef_" in arrays:
         n_support = est.support_.shape[0]
         expected["dual_coef_"] = (n_rows, n_support)
-        if est.kernel != "precomputed":
+        if not kernel_class(est.kernel).is_precomputed:
             expected["support_vectors_"] = (n_support, est.n_features_in_)
     elif "coef_" in arrays:
         expected["coef_"] = (n_rows, est.n_features_in_)
@@ -271,7 +273,7 @@ def _check_model(estimator):
 
 
 def _plain(value):
-    """Return a parameter as JSON can hold it."""
+    """Return a parameter in a form that JSON can hold."""
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, dict):

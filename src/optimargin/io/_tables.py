@@ -57,7 +57,7 @@ def read_table(text, layout, name):
 
 
 def _first_row(text, name):
-    """Return the first line that is not empty, where it starts and its number."""
+    """Return the first line that is not empty, its offset and its number."""
     offset, line = 0, 1
     while True:
         stop = text.find(b"\n", offset)
@@ -94,7 +94,7 @@ class _Columns:
 def _choose_columns(names, n_columns, layout, path, line):
     """Return which columns of a table are features, and which one holds the labels."""
 
-    def place(column, what):
+    def index(column, what):
         if names is not None and column in names:
             return names.index(column)
         if str(column).isdecimal() and 1 <= int(column) <= n_columns:
@@ -102,7 +102,7 @@ def _choose_columns(names, n_columns, layout, path, line):
         known = f"columns are {', '.join(names)}" if names else f"there are {n_columns} columns"
         raise DataFileError(f"no column {column!r} for {what}: {known}", path, line)
 
-    dropped = {place(column, "--drop") for column in layout.drop}
+    dropped = {index(column, "--drop") for column in layout.drop}
     if layout.feature_names is not None and names is not None:
         missing = [column for column in layout.feature_names if column not in names]
         if missing:
@@ -112,7 +112,7 @@ def _choose_columns(names, n_columns, layout, path, line):
     else:
         kept = n_columns - len(dropped)
         if layout.label is not None and not (names is None and kept == layout.n_features):
-            label = place(layout.label, "the labels")
+            label = index(layout.label, "the labels")
         elif kept == layout.n_features:
             label = None
         else:

@@ -1,4 +1,4 @@
-"""Data files, written."""
+"""Write data files."""
 
 import csv
 import io
@@ -9,7 +9,7 @@ from optimargin.io._files import write_atomically, write_bytes
 
 
 def write_data(data, path):
-    r"""Write samples and labels to a file in their own format.
+    r"""Write samples and labels to a file, in the format they were read from.
 
     Parameters
     ----------

@@ -1,28 +1,18 @@
-"""What is minimised: losses, design matrices and the problem they make together."""
+"""What is minimised: a penalty on w and a loss of all samples."""
 
-from optimargin.problems.chunked_problem import ChunkedProblem
-from optimargin.problems.feature_design import FeatureDesign, canonical
-from optimargin.problems.kernel_design import KernelDesign, LinearGramDesign
-from optimargin.problems.landmark_design import LandmarkDesign
+from optimargin.problems.additive import AdditiveProblem, Point
+from optimargin.problems.base import Problem, relative_gap
+from optimargin.problems.chunked import ChunkedProblem
+from optimargin.problems.ldm import LDMPoint, LDMProblem
 from optimargin.problems.ldm_dual import LDMDual
-from optimargin.problems.ldm_problem import LDMPoint, LDMProblem
-from optimargin.problems.losses import Loss, ODMLoss
-from optimargin.problems.margin_problem import MarginProblem, Point
-from optimargin.problems.panel_design import PanelDesign
 
 __all__ = [
+    "AdditiveProblem",
     "ChunkedProblem",
-    "FeatureDesign",
-    "KernelDesign",
     "LDMDual",
     "LDMPoint",
     "LDMProblem",
-    "LandmarkDesign",
-    "LinearGramDesign",
-    "Loss",
-    "MarginProblem",
-    "ODMLoss",
-    "PanelDesign",
     "Point",
-    "canonical",
+    "Problem",
+    "relative_gap",
 ]

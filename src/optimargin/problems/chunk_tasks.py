@@ -1,8 +1,9 @@
 """What is computed where a chunk of the data is: in this process or on a worker of a cluster.
 
-A chunk is a tuple (X, y, sample_weight) of a few rows as their source delivers them. Every
-function here takes a chunk and small arrays and returns a tuple of sums over its rows, or None
-for a chunk without rows; `add` joins the tuples of two or more chunks. Nothing is remembered
+A chunk is a tuple (X, y, sample_weight) of a few rows as their source delivers them. One pass over
+the chunks serves requests of all outputs: rows are read, and their features computed, once.
+Every function here takes the design and the target of a chunk and small arrays, and returns a
+tuple of sums over its rows; `add` joins the tuples of several chunks. Nothing is remembered
 between calls.
 """
 
@@ -12,9 +13,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from optimargin.designs.features import FeatureDesign, canonical
 from optimargin.kernels import Kernel, PreparedKernel
-from optimargin.problems.feature_design import FeatureDesign, canonical
-from optimargin.problems.losses import Loss
 
 
 def as_rows(X):
@@ -48,41 +48,56 @@ class LandmarkFeatures:
 
 
 @dataclass(frozen=True)
-class ChunkPlan:
-    """How a chunk becomes features, labels -1 and +1, and weights.
+class ChunkReader:
+    """How a chunk becomes features and targets.
 
     Attributes
     ----------
-    classes : ndarray of shape (n_classes,)
-    class_factor : ndarray of shape (n_classes,)
-        What sample weights are multiplied with, so that they sum to one over all chunks.
-    positive : int
-        The class of label +1.
+    task : Task
+        Knows what y means; its targets are normalised over all chunks.
     features : LandmarkFeatures or None
     center : ndarray of shape (n_features,) or None
     """
 
-    classes: np.ndarray
-    class_factor: np.ndarray
-    positive: int
+    task: Any
     features: LandmarkFeatures | None = None
     center: np.ndarray | None = None
 
-    def apply(self, chunk):
-        """Return the design, labels and weights of the chunk."""
+    def read(self, chunk):
+        """Return the design and the targets of the chunk, one per output."""
         X, y, weight = chunk
         X = as_rows(X)
-        encoded = np.searchsorted(self.classes, np.asarray(y))
-        scale = self.class_factor[encoded]
-        if weight is not None:
-            scale = scale * np.asarray(weight, dtype=np.float64)
-        if self.features is not None:
-            X = self.features(X)
-        return FeatureDesign(X, self.center), np.where(encoded == self.positive, 1.0, -1.0), scale
+        targets = self.task.encode(np.asarray(y), weight)
+        return FeatureDesign(X if self.features is None else self.features(X), self.center), targets
+
+
+@dataclass(frozen=True)
+class Request:
+    """What one output asks of a pass over the chunks.
+
+    Attributes
+    ----------
+    function : callable
+        Of this module.
+    output : int
+        Whose target is meant.
+    loss : Loss
+    arguments : tuple
+    """
+
+    function: Any
+    output: int
+    loss: Any
+    arguments: tuple
+
+    @property
+    def n_results(self):
+        """The length of the tuple that the function returns."""
+        return 3 if self.function is evaluate else 1
 
 
 def add(results):
-    """Return the sum of the results of several chunks."""
+    """Return the sum of the results of several chunks; None stands for nothing."""
     results = [result for result in results if result is not None]
     if not results:
         return None
@@ -94,9 +109,19 @@ def n_rows(chunk):
     return chunk[0].shape[0]
 
 
-def evaluate(
-    chunk, plan: ChunkPlan, loss: Loss, coef, intercept, factorise: bool
-) -> tuple[Any, ...] | None:
+def serve(chunk, reader: ChunkReader, requests: list[Request]) -> tuple[Any, ...] | None:
+    """Return the results of all requests for one chunk, one after another in one tuple."""
+    if n_rows(chunk) == 0:
+        return None
+    design, targets = reader.read(chunk)
+    results: list[Any] = []
+    for request in requests:
+        target = targets[request.output]
+        results += request.function(design, target, request.loss, *request.arguments)
+    return tuple(results)
+
+
+def evaluate(design, target, loss, coef, intercept, factorise: bool):
     """Compute loss, gradient and curvature at a point.
 
     Returns
@@ -104,17 +129,12 @@ def evaluate(
     value : float
         The loss.
     first : ndarray of shape (n_coef + 1,)
-        ``Z.T @ (y * dual)`` with Z the features and a column of ones.
+        ``Z.T @ pull`` with Z the features and a column of ones.
     second : ndarray
         ``Z.T @ diag(curvature) @ Z``, lower triangle, if `factorise`; else its diagonal and,
         in a second row, its last row.
     """
-    if n_rows(chunk) == 0:
-        return None
-    design, y, weight = plan.apply(chunk)
-    margin = y * (design.decision(coef) + intercept)
-    value, dual, curvature = loss.evaluate(margin, weight)
-    pull = y * dual
+    value, pull, curvature = loss.evaluate(design.decision(coef), target, intercept)
     first = np.append(design.represent(pull), pull.sum())
     if factorise:
         return value, first, design.weighted_gram(curvature)
@@ -125,20 +145,15 @@ def evaluate(
     return value, first, second
 
 
-def hessian_product(
-    chunk, plan: ChunkPlan, loss: Loss, coef, intercept, v
-) -> tuple[Any, ...] | None:
+def hessian_product(design, target, loss, coef, intercept, v):
     """Return ``Z.T @ (curvature * (Z[:, :-1] @ v))`` at a point, of shape (n_coef + 1,)."""
-    if n_rows(chunk) == 0:
-        return None
-    design, y, weight = plan.apply(chunk)
-    curvature = loss.evaluate(y * (design.decision(coef) + intercept), weight)[2]
+    curvature = loss.evaluate(design.decision(coef), target, intercept)[2]
     active = np.flatnonzero(curvature)
     product, image = design.hessian_product(active, curvature[active], v)
     return (np.append(product, image.sum()),)
 
 
-def slopes(chunk, plan: ChunkPlan, loss: Loss, point, step, lengths) -> tuple[Any, ...] | None:
+def slopes(design, target, loss, point, step, lengths):
     """Differentiate the loss along a step, at several lengths of it.
 
     Parameters
@@ -150,9 +165,6 @@ def slopes(chunk, plan: ChunkPlan, loss: Loss, point, step, lengths) -> tuple[An
     -------
     derivatives : ndarray of shape (n_lengths,)
     """
-    if n_rows(chunk) == 0:
-        return None
-    design, y, weight = plan.apply(chunk)
-    margin = y * (design.decision(point[0]) + point[1])
-    slope = y * (design.decision(step[0]) + step[1])
-    return (np.array([loss.derivatives(margin, slope, weight, t)[0] for t in lengths]),)
+    decision, moved = design.decision(point[0]), design.decision(step[0])
+    at = {"offset": point[1], "step": moved, "step_offset": step[1]}
+    return (np.array([loss.derivatives(decision, target, t, **at)[0] for t in lengths]),)

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, eigh, lapack
 
-from optimargin.problems.ldm_problem import LDMProblem
+from optimargin.problems.ldm import LDMProblem
 
 
 class CholeskyShrinkage:
@@ -82,7 +82,7 @@ class EighShrinkage:
 def scaled_gram(problem):
     """Return the Gram matrix of a sample-space problem scaled by the roots of the weights."""
     root = np.sqrt(problem.weight)
-    gram = problem.design.K.astype(np.float64)
+    gram = problem.design.gram()
     gram *= root
     gram *= root[:, None]
     return gram

@@ -1,6 +1,6 @@
-"""How it is minimised: one file a solver, and the one place where a name becomes a class."""
+"""How it is minimised: one file per solver, and the one place where a name becomes a class."""
 
-from optimargin.solvers.base import Solution, Solver
+from optimargin.solvers.base import Solution, Solver, UnsuitableProblemError
 from optimargin.solvers.chunked_newton import ChunkedNewton
 from optimargin.solvers.dcd import DualCD
 from optimargin.solvers.interior_point import InteriorPoint
@@ -37,4 +37,5 @@ __all__ = [
     "NewtonCG",
     "Solution",
     "Solver",
+    "UnsuitableProblemError",
 ]

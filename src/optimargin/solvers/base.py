@@ -1,9 +1,17 @@
 """What every solver is given and what it gives back."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
+
+from optimargin.designs.base import Design
+from optimargin.problems.additive import AdditiveProblem
+
+OnIteration = Callable[[], Callable[[], bool]]
+"""Called when an iteration begins; what it returns is called at its end, and may ask to stop."""
 
 
 @dataclass(frozen=True)
@@ -15,8 +23,8 @@ class Solution:
     coef : ndarray
         In the representation of the problem's design.
     intercept : float
-    dual : ndarray of shape (n_samples,)
-        A dual feasible point; ``y * dual`` are kernel coefficients.
+    pull : ndarray of shape (n_samples,)
+        A dual feasible point; in feature space these are kernel coefficients.
     objective : float
         The primal objective.
     dual_gap : float
@@ -26,19 +34,26 @@ class Solution:
 
     coef: np.ndarray
     intercept: float
-    dual: np.ndarray
+    pull: np.ndarray
     objective: float
     dual_gap: float
     n_iter: int
 
     @classmethod
-    def from_point(cls, point, n_iter):
+    def from_point(cls, point, n_iter: int) -> "Solution":
         """Make a solution of the last iterate."""
-        return cls(point.coef, point.intercept, point.dual, point.value, point.relative_gap, n_iter)
+        return cls(point.coef, point.intercept, point.pull, point.value, point.relative_gap, n_iter)
+
+
+class UnsuitableProblemError(TypeError):
+    """A solver was given a problem that it cannot solve."""
 
 
 class Solver(ABC):
-    """A method that minimises a `MarginProblem`.
+    """A method that minimises a problem.
+
+    A subclass implements `_solve` and says what it needs: the kinds of problems and of designs
+    that it works with. `solve` checks that, in words, before the first step.
 
     Parameters
     ----------
@@ -48,36 +63,76 @@ class Solver(ABC):
         In units of what the solver calls an iteration: a Newton step or a pass over the data.
     seed : int
         For solvers that draw random numbers.
+    on_iteration : callable, default=None
+        See `OnIteration`.
+
+    Attributes
+    ----------
+    stopped : bool
+        Whether the one who listens ended the last solve.
     """
 
-    def __init__(self, *, tol, max_iter, seed=0):
+    problem_type: ClassVar[Any] = AdditiveProblem
+    design_type: ClassVar[type | tuple[type, ...]] = Design
+
+    def __init__(
+        self, *, tol: float, max_iter: int, seed: int = 0, on_iteration: OnIteration | None = None
+    ):
         self.tol = tol
         self.max_iter = max_iter
         self.seed = seed
-        self.begin_iteration = _no_task
+        self.on_iteration = on_iteration
+        self.stopped = False
 
-    def iterations(self):
-        """Yield 1, 2, ..., max_iter, with a task of the fit's callbacks around each.
+    def solve(self, problem: Any, coef=None, intercept: float = 0.0) -> Solution:
+        """Minimise `problem`, starting at (`coef`, `intercept`)."""
+        self.check(problem)
+        return self._solve(problem, coef, intercept)
 
-        Ends early when a callback asks for that.
+    @abstractmethod
+    def _solve(self, problem: Any, coef, intercept: float) -> Solution:
+        """Minimise a problem that was checked."""
+
+    @classmethod
+    def works_with(cls, design_type: type) -> bool:
+        """Return whether the solver takes designs of that kind."""
+        return issubclass(design_type, cls.design_type)
+
+    def check(self, problem: Any) -> None:
+        """Raise `UnsuitableProblemError` for a problem of another kind than the solver needs."""
+        if not isinstance(problem, self.problem_type):
+            raise UnsuitableProblemError(
+                f"{type(self).__name__} takes problems of type {self.problem_type.__name__}, not "
+                f"{type(problem).__name__}."
+            )
+        if not self.works_with(type(problem.design)):
+            needed = self.design_type
+            names = [t.__name__ for t in (needed if isinstance(needed, tuple) else (needed,))]
+            raise UnsuitableProblemError(
+                f"{type(self).__name__} takes designs of type {' or '.join(names)}, not "
+                f"{type(problem.design).__name__}."
+            )
+
+    def iterations(self) -> Iterator[int]:
+        """Yield 1, 2, ..., max_iter, reporting the begin and the end of each.
+
+        Ends early when the one who listens asks for that; `stopped` then says so.
         """
+        self.stopped = False
         for n_iter in range(1, self.max_iter + 1):
-            end_iteration = self.begin_iteration()
+            if self.on_iteration is None:
+                yield n_iter
+                continue
+            end_iteration = self.on_iteration()
+            stop = False
             try:
                 yield n_iter
             finally:
                 stop = end_iteration()
             if stop:
+                self.stopped = True
                 return
 
-    def own_threads(self, design):
-        """Whether the threads of the compiled core do the work, so that BLAS needs but one."""
+    def own_threads(self, design: Design) -> bool:
+        """Whether threads of the compiled core do the work, so that BLAS needs only one."""
         return design.own_threads
-
-    @abstractmethod
-    def solve(self, problem, coef=None, intercept=0.0):
-        """Minimise `problem`, starting at (`coef`, `intercept`), and return a `Solution`."""
-
-
-def _no_task():
-    return lambda: False

@@ -1,16 +1,16 @@
-"""Dual coordinate descent with one signed variable a sample.
+"""Dual coordinate descent with one signed variable per sample.
 
-Dual   min over d   1/2 |sum_i y_i d_i phi_i|^2 + sum_i w_i l*(-d_i / w_i)
-       subject to sum_i y_i d_i = 0 when the intercept is fitted.
+Dual   min over p   1/2 |sum_i p_i phi_i|^2 + sum_i [w_i l*(s_i p_i / w_i) - t_i p_i]
+       subject to sum_i p_i = 0 when the intercept is fitted.
 
 The two non-negative variables that the paper keeps for each sample are never both positive at
-the optimum, so their difference d_i is all that is needed: half the memory and half the work
-of the printed algorithm, and the same optimum. Minimising over one d_i is closed-form; it costs
+the optimum, so their difference is all that is needed: half the memory and half the work of the
+printed algorithm, and the same optimum. Minimising over one p_i is closed-form; it costs
 O(nnz_i) for linear data, where w is maintained, and O(n_samples) for a kernel, where the
 decision values are. The intercept follows by the method of multipliers.
 
 The variables certify themselves: scaled to satisfy the constraint they are dual feasible, and with
-large C their gap is far smaller than that of the dual point that belongs to the margins.
+large C their gap is far smaller than that of the pulls at the decision values.
 
 Reference: T. Zhang and Z.-H. Zhou, Optimal Margin Distribution Machine, TKDE 2020, Algorithm 1.
 """
@@ -21,7 +21,8 @@ from typing import Any
 import numpy as np
 
 from optimargin._core._coordinate_descent import Descent
-from optimargin.problems.margin_problem import relative_gap
+from optimargin.designs.base import by_space
+from optimargin.problems.base import relative_gap
 from optimargin.solvers.base import Solution, Solver
 
 _FIRST_CHECK = 3  # epochs before the first certificate
@@ -32,23 +33,22 @@ _INTERCEPT_SHARE = 0.1
 
 
 class DualCD(Solver):
-    """Dual coordinate descent; needs a loss with a `coordinate_step`."""
+    """Dual coordinate descent."""
 
-    def solve(self, problem, coef=None, intercept=0.0):
-        design, y = problem.design, problem.y
+    def _solve(self, problem, coef, intercept):
+        design = problem.design
         best: Any = None  # until the first certificate
-        gap, dual = 1.0, np.zeros_like(y)  # at zero the gap is the whole objective
+        gap, pull = 1.0, np.zeros(design.n_samples)  # at zero the gap is the whole objective
         if coef is not None or problem.fit_intercept:
             point = problem.point(coef, intercept)
             best = Solution.from_point(point, 0)
             gap, intercept = best.dual_gap, best.intercept
-            dual = dual if coef is None else point.dual.copy()
-        rows, image = design.rows(y * dual)
+            pull = pull if coef is None else point.pull.copy()
+        rows, image = design.rows(pull)
         descent = Descent(
             rows,
-            problem.loss.coordinate_step(problem.weight),
-            y,
-            dual,
+            problem.loss.coordinate_step(problem.target),
+            pull,
             intercept=intercept,
             intercept_scale=_intercept_scale(problem) if problem.fit_intercept else 0.0,
             seed=self.seed,
@@ -60,7 +60,7 @@ class DualCD(Solver):
                 descent.recentre()
             if n_iter < next_check and violation > 0 and n_iter < self.max_iter:
                 continue
-            best = self._better(problem, best, descent.intercept, image, dual)
+            best = self._better(problem, best, descent.intercept, image, pull)
             old_gap, gap = gap, best.dual_gap
             if gap <= self.tol:
                 break
@@ -68,27 +68,26 @@ class DualCD(Solver):
             last_check, next_check = n_iter, n_iter + min(max(wait, n_iter // 5, 1), n_iter)
             descent.unshrink()
         if best is None or (n_iter > last_check and gap > self.tol):  # stopped from outside
-            best = self._better(problem, best, descent.intercept, image, dual)
+            best = self._better(problem, best, descent.intercept, image, pull)
         return replace(best, n_iter=n_iter)
 
     @staticmethod
-    def _better(problem, best, intercept, image, dual):
+    def _better(problem, best, intercept, image, pull):
         """Return the iterate of the descent, or the older one where its gap is smaller."""
-        y, design = problem.y, problem.design
-        dual = dual.copy()
+        design = problem.design
+        pull = pull.copy()
         if problem.fit_intercept:
-            _balance(dual, y)
-        theta = y * dual
-        in_features = design.space == "feature"
-        coef = theta
+            _balance(pull)
+        in_features = by_space(design, True, False)
+        coef = pull
         if in_features:
-            coef = design.represent(theta) if problem.fit_intercept else image.copy()
+            coef = design.represent(pull) if problem.fit_intercept else image.copy()
         moved = in_features or problem.fit_intercept  # since `image` was maintained
         decision = design.decision(coef) if moved else image.copy()
         value, intercept = problem.value(coef, intercept, decision)
         square = coef @ design.metric(coef, decision)
-        gap = max(value + 0.5 * square + problem.loss.conjugate(dual, problem.weight), 0.0)
-        new = Solution(coef, intercept, dual, value, relative_gap(value, gap), 0)
+        gap = max(value + 0.5 * square + problem.loss.conjugate(pull, problem.target), 0.0)
+        new = Solution(coef, intercept, pull, value, relative_gap(value, gap), 0)
         if new.dual_gap < _DRIFT:
             sharp = Solution.from_point(problem.point(coef, intercept, decision), 0)
             new = sharp if sharp.dual_gap < _DRIFT else replace(new, dual_gap=_DRIFT)
@@ -98,22 +97,21 @@ class DualCD(Solver):
 def _intercept_scale(problem):
     """Return the square of the constant feature that stands for the intercept.
 
-    Where prices are so small that the samples hardly matter, it is what makes the intercept as
+    With penalties so small that the samples hardly matter, it is what makes the intercept as
     stiff as the loss.
     """
-    mean_square = float(problem.weight @ problem.design.squared_norms)
+    mean_square = float(problem.target.weight @ problem.design.squared_norms)
     return max(_INTERCEPT_SHARE * mean_square, 1.0 / problem.loss.smoothness)
 
 
-def _balance(dual, y):
-    """Scale the variables of one side so that ``sum(y * dual)`` vanishes."""
-    pull = y * dual
+def _balance(pull):
+    """Scale the variables of one sign so that their sum vanishes."""
     up, down = pull > 0, pull < 0
     total_up, total_down = pull[up].sum(), -pull[down].sum()
     if total_up > total_down:
-        dual[up] *= total_down / total_up
+        pull[up] *= total_down / total_up
     elif total_down > total_up:
-        dual[down] *= total_up / total_down
+        pull[down] *= total_up / total_down
 
 
 def _epochs_to_go(n_epochs, old_gap, gap, tol):

@@ -10,8 +10,8 @@ the changes dg of the scores and ds of s, which belong together through H:
     features   (Q + Z' E Z) dz = r + Z' E rho,  dg = Z dz,   Q the curvature in z = (w, b)
     samples    (H + E^-1) ds = rho - dc,        dg = H ds + dc
 
-A dozen or two of such steps are enough whatever C, and their price is one small Cholesky
-factorisation each: of the size of the features, or of the samples. At the end e is large for the
+A dozen or two of such steps are enough whatever C, and each costs one small Cholesky
+factorisation: of the size of the features, or of the samples. At the end e is large for the
 variables inside the box and near zero for the others. Setting it to a huge number and to zero
 turns the same system into the equations of that face; solving them removes what mu has left.
 
@@ -23,10 +23,10 @@ point method, SIAM J. Optim. 2 (1992).
 import numpy as np
 from scipy.linalg import LinAlgError
 
-from optimargin.problems.ldm_dual import LDMDual
-from optimargin.problems.margin_problem import GAP_FLOOR
+from optimargin.problems.base import GAP_FLOOR, NoMinimumError
+from optimargin.problems.ldm import LDMProblem
 from optimargin.solvers.base import Solution, Solver
-from optimargin.solvers.ldm_systems import FeatureSystem, SampleSystem
+from optimargin.solvers.ldm_systems import ldm_system
 
 _TO_BOUNDARY = 0.995
 _FACE_WEIGHT = 1e10  # of free variables in the equations of a face, times their curvature
@@ -37,10 +37,10 @@ _GAP_BEFORE_FACE = 1e-9
 class InteriorPoint(Solver):
     """Primal-dual interior point method, in feature space or in sample space."""
 
-    def solve(self, problem, coef=None, intercept=0.0):
-        if problem.design.space == "feature":
-            return Solution.from_point(*self.solve_system(FeatureSystem(problem)))
-        return Solution.from_point(*self.solve_system(SampleSystem(LDMDual.of(problem))))
+    problem_type = LDMProblem
+
+    def _solve(self, problem, coef, intercept):
+        return Solution.from_point(*self.solve_system(ldm_system(problem)))
 
     @np.errstate(over="ignore", invalid="ignore", divide="ignore")
     def solve_system(self, system):
@@ -61,8 +61,10 @@ class InteriorPoint(Solver):
             if best.relative_gap <= self.tol or not moved:
                 break
             iterate.resume()
+        if self.stopped:
+            best = min(best, system.point(iterate.d), key=_gap)
         if problem.is_hard and not np.isfinite(best.gap):
-            raise ValueError(
+            raise NoMinimumError(
                 f"No model with all margins at least one was found in {n_iter} iterations: the "
                 "classes may not be separable. Use a finite C."
             )

@@ -18,8 +18,10 @@ from itertools import accumulate
 
 import numpy as np
 
-from optimargin._core._coordinate_descent import BoxStep, Descent
-from optimargin.problems.ldm_dual import LDMDual
+from optimargin._core._coordinate_descent import Descent
+from optimargin._core._ldm import BoxStep
+from optimargin.designs.base import FeatureSpaceDesign
+from optimargin.problems.ldm import LDMProblem
 from optimargin.solvers.base import Solution, Solver
 from optimargin.solvers.interior_point import InteriorPoint, finish_on_face
 from optimargin.solvers.ldm_linear_dcd import LDMLinearCD
@@ -35,23 +37,23 @@ INTERIOR_UP_TO = 1000  # features up to which a matrix of their size is no burde
 class LDMDualCD(Solver):
     """Coordinate descent and exact faces, in sample space."""
 
-    def solve(self, problem, coef=None, intercept=0.0):
-        if problem.design.space == "feature":
+    problem_type = LDMProblem
+
+    def _solve(self, problem, coef, intercept):
+        if isinstance(problem.design, FeatureSpaceDesign):
             return self._solve_linear(problem)
-        return Solution.from_point(*self.solve_system(SampleSystem(LDMDual.of(problem))))
+        return Solution.from_point(*self.solve_system(SampleSystem.of(problem)))
 
     def _solve_linear(self, problem):
         small = problem.design.n_coef <= INTERIOR_UP_TO
         best = None
         if not problem.is_hard:
             epochs = min(self.max_iter, _LINEAR_EPOCHS) if small else self.max_iter
-            linear = LDMLinearCD(tol=self.tol, max_iter=epochs, seed=self.seed)
-            linear.begin_iteration = self.begin_iteration
-            best = linear.solve(problem)
-            if best.dual_gap <= self.tol or not small:
+            descent = self._helper(LDMLinearCD, max_iter=epochs)
+            best = descent.solve(problem)
+            if best.dual_gap <= self.tol or not small or descent.stopped:
                 return best
-        interior = InteriorPoint(tol=self.tol, max_iter=self.max_iter)
-        solution = interior.solve(problem)
+        solution = self._helper(InteriorPoint).solve(problem)
         return solution if best is None or solution.dual_gap < best.dual_gap else best
 
     @np.errstate(over="ignore", invalid="ignore", divide="ignore")
@@ -65,54 +67,64 @@ class LDMDualCD(Solver):
             Dual variables and intercept, as `Descent` has them.
         """
         problem = system.problem
-        interior = InteriorPoint(tol=self.tol, max_iter=self.max_iter, seed=self.seed)
-        interior.begin_iteration = self.begin_iteration
         if problem.is_hard:
-            return interior.solve_system(system)
+            return self._helper(InteriorPoint).solve_system(system)
         d, c = (problem.lower, 0.0) if start is None else start
         d = np.clip(d, problem.lower, problem.upper)
-        descent, d, scale, pull = self._descent(system, d, c)
-        best, total = None, 0
+        descent, pulls, scale, anchor = self._descent(system, d, c)
+        best, total, n_iter = None, 0, 0
         attempts = list(accumulate(_EPOCHS))
         for n_iter in self.iterations():
             idle = descent.epoch() == 0 and not descent.is_shrunk
-            if pull:
-                descent.intercept = scale * (problem.y @ d + pull * descent.intercept)
+            if anchor:
+                descent.intercept = scale * (pulls.sum() + anchor * descent.intercept)
             if n_iter not in attempts and not idle and n_iter < self.max_iter:
                 continue
-            free = (d > problem.lower) & (d < problem.upper)
-            point = finish_on_face(problem, system, d, free, _FACE_ROUNDS)
-            best = point if best is None or point.gap < best.gap else best
+            best = self._better(best, system, problem.y * pulls)
             total = n_iter
             if best.relative_gap <= min(self.tol, _EXACT_GAP):
                 return best, n_iter
             if n_iter >= attempts[-1]:
                 break
             descent.unshrink()
+        if self.stopped:
+            return self._better(best, system, problem.y * pulls), n_iter
         if best is not None and best.relative_gap <= self.tol:
             return best, total
-        interior.max_iter = max(self.max_iter - total, 1)
+        interior = self._helper(InteriorPoint, max_iter=max(self.max_iter - total, 1))
         point, n_iter = interior.solve_system(system)
         return (point if best is None or point.gap < best.gap else best), total + n_iter
+
+    @staticmethod
+    def _better(best, system, d):
+        """Return the end of the face that `d` is on, or the older point if its gap is smaller."""
+        problem = system.problem
+        free = (d > problem.lower) & (d < problem.upper)
+        point = finish_on_face(problem, system, d, free, _FACE_ROUNDS)
+        return point if best is None or point.gap < best.gap else best
+
+    def _helper(self, solver, **changes):
+        """Return another solver with the same settings, heard by the same listener."""
+        settings = {"tol": self.tol, "max_iter": self.max_iter, "seed": self.seed, **changes}
+        return solver(**settings, on_iteration=self.on_iteration)
 
     def _descent(self, system, d, c):
         """Return a descent from `d` and `c`, its variables, and how its intercept is anchored."""
         problem = system.problem
         kappa = system.dual.kappa
-        rows, norms = system.rows(problem.y * d)
-        scale = pull = 0.0
+        pulls = problem.y * d
+        rows, norms = system.rows(pulls)
+        scale = anchor = 0.0
         if kappa is not None:
             typical = float(problem.weight @ norms) or 1.0
-            pull = 0.0 if kappa * typical >= 1.0 else 1.0 / typical
-            scale = 1.0 / (kappa + pull)
-        d = d.copy()
+            anchor = 0.0 if kappa * typical >= 1.0 else 1.0 / typical
+            scale = 1.0 / (kappa + anchor)
         descent = Descent(
             rows,
-            BoxStep(problem.lower, problem.upper, 1.0),
-            problem.y,
-            d,
-            intercept=scale * (problem.y @ d + pull * c),
+            BoxStep(problem.y, problem.lower, problem.upper, 1.0),
+            pulls,
+            intercept=scale * (pulls.sum() + anchor * c),
             intercept_scale=scale,
             seed=self.seed,
         )
-        return descent, d, scale, pull
+        return descent, pulls, scale, anchor

@@ -3,7 +3,7 @@
 Problem   min over w, b, m   1/2 |w|^2 + sum_i w_i [l1 (g_i - m)^2 - l2 g_i + C max(0, 1 - g_i)]
 
 At the best m, the mean margin, the bracket's first term is the variance. For fixed m the loss
-is a sum over samples, so coordinate descent on its dual costs O(nnz) an epoch: no matrix of
+is a sum over samples, so coordinate descent on its dual costs O(nnz) per epoch: no matrix of
 the size of the features is needed. After each epoch m moves to the mean margin, and the
 intercept follows by the method of multipliers.
 
@@ -16,8 +16,10 @@ ICML 2008.
 
 import numpy as np
 
-from optimargin._core._coordinate_descent import BoxStep, Descent
-from optimargin._core._ldm import MeanStep
+from optimargin._core._coordinate_descent import Descent
+from optimargin._core._ldm import BoxStep, MeanStep
+from optimargin.designs.base import FeatureSpaceDesign
+from optimargin.problems.ldm import LDMProblem
 from optimargin.solvers.base import Solution, Solver
 
 _FIRST_CHECK = 2
@@ -25,23 +27,25 @@ _CHECK_GROWTH = 1.3  # epochs between two certificates grow by this factor
 
 
 class LDMLinearCD(Solver):
-    """Coordinate descent in feature space, one variable a sample."""
+    """Coordinate descent in feature space, one variable per sample."""
+
+    problem_type = LDMProblem
+    design_type = FeatureSpaceDesign
 
     @np.errstate(over="ignore", invalid="ignore", divide="ignore")
-    def solve(self, problem, coef=None, intercept=0.0):
+    def _solve(self, problem, coef, intercept):
         design, y, weight = problem.design, problem.y, problem.weight
-        d = problem.lower.copy()
-        rows, w = design.rows(y * d)
+        pull = y * problem.lower
+        rows, w = design.rows(pull)
         mean_row = design.represent(weight * y)  # its product with w is the mean margin
         mean_step = None
         if problem.lambda1 > 0:
-            prices = problem.C, problem.lambda1, problem.lambda2
-            mean_step = MeanStep(weight, *prices, float(mean_row @ w))
+            penalties = problem.C, problem.lambda1, problem.lambda2
+            mean_step = MeanStep(y, weight, *penalties, float(mean_row @ w))
         descent = Descent(
             rows,
-            mean_step or BoxStep(problem.lower, problem.upper, 1.0),
-            y,
-            d,
+            mean_step or BoxStep(y, problem.lower, problem.upper, 1.0),
+            pull,
             intercept=0.0,
             intercept_scale=float(weight @ design.squared_norms) * problem.fit_intercept,
             seed=self.seed,
@@ -56,17 +60,20 @@ class LDMLinearCD(Solver):
             if n_iter < next_check and violation > 0 and n_iter < self.max_iter:
                 continue
             next_check = int(n_iter * _CHECK_GROWTH) + 1
-            point = self._point(problem, w, d, descent.intercept)
-            best = point if best is None or point.gap < best.gap else best
+            best = self._better(best, problem, w, y * pull, descent.intercept)
             if best.relative_gap <= self.tol:
                 break
             descent.unshrink()
+        if self.stopped:
+            best = self._better(best, problem, w, y * pull, descent.intercept)
         return Solution.from_point(best, n_iter)
 
     @staticmethod
-    def _point(problem, w, d, intercept):
+    def _better(best, problem, w, d, intercept):
+        """Return the iterate of the descent, or the older one where its gap is smaller."""
         decision = problem.design.decision(w)
         box_dual = d + problem.y * problem.variance_gradient(decision + intercept)
         if problem.fit_intercept:
             intercept = problem.best_intercept(decision)[0]
-        return problem.point(w.copy(), intercept, box_dual, decision)
+        point = problem.point(w.copy(), intercept, box_dual, decision)
+        return point if best is None or point.gap < best.gap else best

@@ -6,8 +6,8 @@ The gradient of the variance couples all samples; two independent ones give an u
 of it (Theorem 1 of the paper), corrected by its value at the last snapshot. The hinge loss has a
 kink, so the noise of its part does not vanish: a step size that is halved whenever a snapshot
 does not improve the objective keeps the method convergent, slowly. It is meant for large sparse
-data and moderate accuracy. The dual point of the certificate is how often, of late, the margin of
-each sample was below one.
+data and moderate accuracy. The dual point of the certificate is how often, in the last passes, the
+margin of each sample was below one.
 
 References: T. Zhang and Z.-H. Zhou, Optimal Margin Distribution Machine, TKDE 2020, Theorem 1 and
 Algorithm 2. R. Johnson and T. Zhang, Accelerating stochastic gradient descent using predictive
@@ -17,7 +17,9 @@ variance reduction, NIPS 2013.
 import numpy as np
 
 from optimargin._core._ldm import TwoSamplePass
-from optimargin.solvers.base import Solution, Solver
+from optimargin.designs.base import FeatureSpaceDesign
+from optimargin.problems.ldm import LDMProblem
+from optimargin.solvers.base import Solution, Solver, UnsuitableProblemError
 
 _STEP = 0.25  # in units of one over the largest smoothness constant
 _INNER_PASSES = 2  # passes over the samples between two snapshots
@@ -26,10 +28,17 @@ _INNER_PASSES = 2  # passes over the samples between two snapshots
 class LDMSVRG(Solver):
     """SVRG in feature space; an iteration is a snapshot and the steps up to the next."""
 
-    @np.errstate(over="ignore", invalid="ignore", divide="ignore")
-    def solve(self, problem, coef=None, intercept=0.0):
+    problem_type = LDMProblem
+    design_type = FeatureSpaceDesign
+
+    def check(self, problem):
+        """Raise for problems of another kind, and for hard margins."""
+        super().check(problem)
         if problem.is_hard:
-            raise ValueError("solver='svrg' needs a finite C: use solver='interior_point'.")
+            raise UnsuitableProblemError("LDMSVRG needs a finite C: a hard margin has no gradient.")
+
+    @np.errstate(over="ignore", invalid="ignore", divide="ignore")
+    def _solve(self, problem, coef, intercept):
         design, y, weight = problem.design, problem.y, problem.weight
         n_samples = design.n_samples
         size = float(np.max(weight * (design.squared_norms + problem.fit_intercept)))

@@ -1,6 +1,7 @@
 """The linear algebra of the interior point method, in feature space and in sample space.
 
-A system holds the primal point that belongs to s = y d and moves along with it:
+A system (`ldm_system` makes the one that suits a design) holds the primal point that belongs to
+s = y d and moves along with it:
 
     start(s)         put it at s
     factorise(e)     prepare for steps with dg + ds / e = rho
@@ -10,30 +11,15 @@ A system holds the primal point that belongs to s = y d and moves along with it:
 """
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve, cholesky, solve_triangular
+from scipy.linalg import solve_triangular
 
 from optimargin._core._rows import GramRows
+from optimargin._linalg import Factor
+from optimargin.designs.base import by_space
+from optimargin.problems.ldm_dual import LDMDual
 
 
-class System:
-    """What both systems share."""
-
-    @staticmethod
-    def _factor(M):
-        # Rounding can make a matrix of huge and tiny weights indefinite: raise its diagonal.
-        index = np.arange(M.shape[0])
-        largest = np.max(np.abs(M[index, index]))
-        for ridge in (0.0, 1e-15, 1e-13, 1e-11, 1e-9, 1e-7):
-            N = M.copy()
-            N[index, index] += ridge * largest
-            try:
-                return cho_factor(N, lower=True, overwrite_a=True, check_finite=False)
-            except LinAlgError:
-                continue
-        raise LinAlgError("The equations of a step are singular.")
-
-
-class FeatureSystem(System):
+class FeatureSystem:
     """The equations in z = (w, b): a matrix of the size of the features."""
 
     def __init__(self, problem):
@@ -63,19 +49,18 @@ class FeatureSystem(System):
         self._rhs = self._transpose(s)
         ridge = np.zeros(self.size)
         ridge[self.n_coef :] = 1e-12 + (self.problem.kappa == 0)
-        factor = self._factor(self.Q + np.diag(ridge))
-        self.z = cho_solve(factor, self._rhs, check_finite=False)
+        self.z = Factor(self.Q + np.diag(ridge)).solve(self._rhs)
         self.score = self._scores(self.z)
 
     def factorise(self, weight):
         self._weight = weight
-        self._cholesky = self._factor(self.Q + self._gram(weight))
+        self._factor = Factor(self.Q + self._gram(weight))
 
     def solve(self, rho):
         """Return ds and remember the step that belongs to it."""
         residual = self._transpose(self.s) - self.Q @ self.z
         right = residual + self._transpose(self._weight * rho)
-        self._dz = cho_solve(self._cholesky, right, check_finite=False)
+        self._dz = self._factor.solve(right)
         self._dscore = self._scores(self._dz)
         self._ds = self._weight * (rho - self._dscore)
         return self._ds
@@ -88,10 +73,9 @@ class FeatureSystem(System):
     def _whitened(self):
         """Return the rows of Z L^-T for Q = L L'."""
         design = self.problem.design
-        X = design.X.toarray() if design.is_sparse else design.X
         Z = np.ones((design.n_samples, self.size))
-        Z[:, : self.n_coef] = X if design.center is None else X - design.center
-        L = cholesky(self.Q, lower=True, check_finite=False)
+        Z[:, : self.n_coef] = design.feature_rows(np.arange(design.n_samples))
+        L = Factor(self.Q).lower
         return np.ascontiguousarray(solve_triangular(L, Z.T, lower=True, check_finite=False).T)
 
     def exact_diagonal(self):
@@ -119,8 +103,13 @@ class FeatureSystem(System):
         return np.append(self.problem.design.represent(r), r.sum())[: self.size]
 
 
-class SampleSystem(System):
+class SampleSystem:
     """The equations in s, with the matrix of the dual in memory."""
+
+    @classmethod
+    def of(cls, problem):
+        """Return the system of a problem, its dual made for it."""
+        return cls(LDMDual.of(problem))
 
     def __init__(self, dual):
         self.dual, self.H = dual, dual.H
@@ -144,12 +133,12 @@ class SampleSystem(System):
         M = self.H * self._root if whole else self.H[np.ix_(self._rows, self._rows)] * self._root
         M *= self._root[:, None]
         M[np.arange(self._rows.size), np.arange(self._rows.size)] += 1.0
-        self._cholesky = self._factor(M)
+        self._factor = Factor(M)
 
     def solve(self, rho):
         """Return ds and remember the step that belongs to it."""
         right = np.column_stack([self._root * rho[self._rows], self._root])
-        p, q = self._root * cho_solve(self._cholesky, right, check_finite=False).T
+        p, q = self._root * self._factor.solve(right).T
         self._dc = 0.0
         if self.dual.kappa is not None:
             lack = self.s.sum() - self.dual.kappa * self.c
@@ -177,3 +166,8 @@ class SampleSystem(System):
 
     def point(self, d):
         return self.dual.point(d, self.c)
+
+
+def ldm_system(problem):
+    """Return the system of a problem."""
+    return by_space(problem.design, FeatureSystem, SampleSystem.of)(problem)

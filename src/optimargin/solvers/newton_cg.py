@@ -1,15 +1,15 @@
 """Truncated Newton: the Newton step by preconditioned conjugate gradients.
 
-Problem    min over w, b   1/2 |w|^2 + sum_i w_i l(y_i (phi_i' w + b))
+Problem    min over w, b   1/2 |w|^2 + sum_i w_i l(s_i (t_i - phi_i' w - b))
 
-The linear system is that of `newton`, with c_i = w_i l''(g_i) and the intercept eliminated.
+The linear system is that of `_systems`, with c_i = w_i l''(r_i) and the intercept eliminated.
 
 Feature space   (I + Phi' (C - C 1 1' C / 1'C1) Phi) dw = -grad: one product reads every
     active row once. Preconditioned by the diagonal; ended when the quadratic model no longer
     improves, because a better step on a model that the next active set will change is wasted,
     or when the residual r is small enough: 1/2 |r|^2 is the duality gap after the step if the
     active set stays.
-Sample space    M = I + C^1/2 K C^1/2 for the two right-hand sides of `newton` at once, so
+Sample space    M = I + C^1/2 K C^1/2 for the two right-hand sides of `_systems` at once, so
     that the intercept costs no further pass over K. Preconditioned with a Nystrom
     approximation K ~ B B' from a few landmark columns, by Woodbury's identity
     (I + A A')^-1 = I - A (I + A'A)^-1 A',  A = C^1/2 B. More landmarks where CG is slow. The
@@ -26,16 +26,19 @@ et al., Randomized Nystrom preconditioning, SIAM J. Matrix Anal. Appl. 44 (2023)
 from abc import ABC, abstractmethod
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve, cholesky, solve_triangular
+from scipy.linalg import solve_triangular
 
-from optimargin.problems import FeatureDesign, KernelDesign, MarginProblem
+from optimargin._linalg import Factor, solve_spd
+from optimargin.designs.base import by_space
+from optimargin.designs.features import FeatureDesign
+from optimargin.designs.gram import GramDesign
 from optimargin.solvers.base import Solution, Solver
-from optimargin.solvers.newton import Newton, _solve_spd
+from optimargin.solvers.newton import Newton
 
 _MAX_CG = 200
-_FINEST = 1e-13  # no system is solved more precisely than this
+FINEST = 1e-13  # no system is solved more precisely than this
 _N_LANDMARKS = 100
-_MODEL_STOP = 0.5  # relative improvement of the quadratic model a CG step must bring
+_MODEL_STOP = 0.5  # relative improvement of the quadratic model that a CG step must bring
 _GAP_SHARE = 0.5  # of the allowed gap that a step may leave
 _PATIENCE = 40  # CG steps before the preconditioner is made of more landmarks
 _PART_SHARE = 4  # of the samples of a large kernel, one is in the part solved first
@@ -52,7 +55,7 @@ _FINISHING_STEPS = 8  # spent on dropping coefficients of samples that are not a
 class NewtonCG(Solver):
     """Semismooth Newton by conjugate gradients, in feature space or in sample space."""
 
-    def solve(self, problem, coef=None, intercept=0.0):
+    def _solve(self, problem, coef, intercept):
         space = self._make_space(problem)
         point = space.start() if coef is None else problem.point(coef, intercept)
         return self.iterate(space, point)
@@ -67,7 +70,7 @@ class NewtonCG(Solver):
             return Solution.from_point(space.finish(point), n_iter)
         for n_iter in self.iterations():  # noqa: B007
             moved, length = space.step(point)
-            if length == 0 and space.accuracy <= _FINEST:
+            if length == 0 and space.accuracy <= FINEST:
                 break
             space.learn(point, moved, length)
             stuck = moved.value > (1 - least_progress) * point.value and length > 0
@@ -77,7 +80,7 @@ class NewtonCG(Solver):
         return Solution.from_point(space.finish(point), n_iter)
 
     def _make_space(self, problem):
-        return _SPACES[problem.design.space](problem, self)
+        return by_space(problem.design, _FeatureSpace, _SampleSpace)(problem, self)
 
 
 class Space(ABC):
@@ -121,7 +124,7 @@ class Space(ABC):
         slow = moved.gap > 0.5 * point.gap and moved.value > _SLOW * point.value
         rough = slow or length < self.shortest
         factor = 0.05 if rough else 2.0 if length > 0.5 else 1.0
-        self.accuracy = min(max(factor * self.accuracy, _FINEST), self.roughest)
+        self.accuracy = min(max(factor * self.accuracy, FINEST), self.roughest)
 
 
 class _FeatureSpace(Space):
@@ -142,7 +145,7 @@ class _FeatureSpace(Space):
 
         diagonal = design.diagonal(rows, weight)
         enough = small_residual(self.solver.tol, point)
-        step, image = _model_cg(product, -point.residual, diagonal, self.accuracy, enough)
+        step, image = model_cg(product, -point.residual, diagonal, self.accuracy, enough)
         intercept_step = -np.sum(image) / total if has_intercept else 0.0
         decision_step = np.empty(design.n_samples)
         decision_step[rows] = image / weight
@@ -155,7 +158,7 @@ def small_residual(tol, point):
     return np.sqrt(_GAP_SHARE * tol * point.value)
 
 
-def _model_cg(product, right, diagonal, accuracy, enough):
+def model_cg(product, right, diagonal, accuracy, enough):
     """Solve approximately; return the solution and its image.
 
     Parameters
@@ -192,7 +195,7 @@ class _SampleSpace(Space):
     shortest = 1e-3  # samples that change sides make steps short, not the precision
 
     def __init__(self, problem, solver):
-        # Steps are dear where they compute kernel values, so that they are worth more care.
+        # Steps that recompute kernel values are expensive: solve them more accurately.
         self.roughest = _ENERGY_STOP if problem.design.complete else _ENERGY_STOP / 5
         super().__init__(problem, solver)
         self.n_landmarks = _N_LANDMARKS
@@ -202,27 +205,29 @@ class _SampleSpace(Space):
     def start(self):
         """Solve with a low-rank factor of the kernel matrix, or for a part of the samples."""
         problem = self.problem
+        n_samples = problem.design.n_samples
         if problem.design.complete:
-            factor = self._factor(np.arange(problem.y.size), np.ones(problem.y.size))
-            rough = _like(problem, FeatureDesign(np.ascontiguousarray(factor)))
+            factor = self._factor(np.arange(n_samples), np.ones(n_samples))
+            rough = problem.over(FeatureDesign(np.ascontiguousarray(factor)))
             found = Newton(tol=1e-3, max_iter=20, exact_up_to=0).solve(rough)
-            point = problem.point(problem.y * found.dual, found.intercept)
+            point = problem.point(found.pull, found.intercept)
             if point.value <= _GOOD_START * found.objective:
                 return point
         return problem.point(*self._part_start())
 
     def _part_start(self):
         problem, solver = self.problem, self.solver
-        coef = np.zeros(problem.y.size)
-        size = problem.y.size // _PART_SHARE
-        rows = np.sort(self.random.choice(problem.y.size, size, replace=False))
-        if size == 0 or np.ptp(problem.y[rows]) == 0:
+        n_samples = problem.design.n_samples
+        coef = np.zeros(n_samples)
+        size = n_samples // _PART_SHARE
+        rows = np.sort(self.random.choice(n_samples, size, replace=False))
+        if size == 0:
             return coef, 0.0
         if size <= _DIRECT_UP_TO:
-            part = _like(problem, KernelDesign(problem.design.block(rows)), rows)
+            part = problem.over(GramDesign(problem.design.block(rows)), rows)
             start = Newton(tol=_PART_TOL, max_iter=solver.max_iter).solve(part)
         else:
-            part = _like(problem, problem.design.part(rows), rows)
+            part = problem.over(problem.design.part(rows), rows)
             space = _SampleSpace(part, solver)
             rough = NewtonCG(tol=_PART_TOL, max_iter=solver.max_iter)
             start = rough.iterate(space, space.start(), least_progress=_PART_PROGRESS)
@@ -232,7 +237,7 @@ class _SampleSpace(Space):
         return coef, start.intercept
 
     def step(self, point):
-        # Content with a whole step: it leaves no coefficients off the active set.
+        # Accept a full step when possible: it zeroes all inactive coefficients.
         return self.problem.step(point, *self.direction(point), rtol=_LINE_RTOL)
 
     def finish(self, point):
@@ -263,7 +268,7 @@ class _SampleSpace(Space):
         if not problem.fit_intercept:
             step[active] += p
             return step, 0.0
-        intercept_step = (p.sum() + problem.y @ point.dual) / q[0].sum()
+        intercept_step = (p.sum() + point.pull.sum()) / q[0].sum()
         step[active] += p - intercept_step * q[0]
         return step, intercept_step
 
@@ -277,7 +282,10 @@ class _SampleSpace(Space):
         n_landmarks = max(min(self.n_landmarks, design.max_landmarks(rows.size), rows.size), 1)
         landmarks = np.sort(self.random.choice(rows.size, n_landmarks, replace=False))
         columns = design.columns(rows[landmarks], rows)
-        triangle = _shifted_cholesky(columns[landmarks])
+        block = columns[landmarks]
+        # Rounding of float32 values makes a kernel matrix indefinite.
+        shift = 1e-6 * np.sqrt(n_landmarks) * (np.trace(block) / n_landmarks or 1.0)
+        triangle = Factor(block, shift=shift).lower
         columns *= scale[:, None]
         return solve_triangular(triangle, columns.T, lower=True, overwrite_b=True).T
 
@@ -293,7 +301,7 @@ class _SampleSpace(Space):
             if self.is_direct and active.size <= _DIRECT_UP_TO:
                 M = root * design.block(active) * root[:, None]
                 M[np.diag_indices_from(M)] += 1.0
-                return _solve_spd(M, right.T).T
+                return solve_spd(M, right.T).T
             precondition = _woodbury(self._factor(active, root))
             solution, solved = _block_cg(
                 product, right, precondition, solution, self.accuracy, value
@@ -305,38 +313,15 @@ class _SampleSpace(Space):
         return solution
 
 
-def _like(problem, design, rows=slice(None)):
-    """Return the problem with another design, of some of its samples."""
-    weight = problem.weight[rows]
-    return MarginProblem(
-        problem.loss,
-        design,
-        problem.y[rows],
-        weight / weight.sum(),
-        fit_intercept=problem.fit_intercept,
-    )
-
-
-def _shifted_cholesky(K):
-    """Return the factor of a kernel matrix plus a multiple of the identity, where needed."""
-    shift = 1e-6 * np.sqrt(K.shape[0]) * (np.trace(K) / K.shape[0] or 1.0)
-    while True:
-        K[np.diag_indices_from(K)] += shift
-        try:
-            return cholesky(K, lower=True)
-        except LinAlgError:  # rounding of float32 values can weigh more
-            shift *= 10
-
-
 def _woodbury(A):
     """Return the product with ``(I + A A')^-1`` of the rows of a matrix."""
     low_rank = FeatureDesign(np.ascontiguousarray(A))  # whose products use our own threads
     core = low_rank.weighted_gram(np.ones(A.shape[0]))[:-1, :-1]
     core[np.diag_indices_from(core)] += 1.0
-    core = cho_factor(core, lower=True)
+    core = Factor(np.ascontiguousarray(core))
 
     def product(R):
-        inner = cho_solve(core, np.column_stack([low_rank.represent(r) for r in R]))
+        inner = core.solve(np.column_stack([low_rank.represent(r) for r in R]))
         return R - np.array([low_rank.decision(v) for v in np.ascontiguousarray(inner.T)])
 
     return product
@@ -367,9 +352,3 @@ def _block_cg(product, right, precondition, solution, accuracy, value):
         solution = solution + alpha[:, None] * direction
         residual -= alpha[:, None] * image
     return solution, False
-
-
-_SPACES: dict[str, type[Space]] = {
-    "feature": _FeatureSpace,
-    "sample": _SampleSpace,
-}

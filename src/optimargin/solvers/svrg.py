@@ -1,6 +1,6 @@
 """Stochastic variance-reduced gradient for large linear problems.
 
-Problem    min over w, b   1/2 |w|^2 + sum_i w_i l(y_i (x_i' w + b))
+Problem    min over w, b   1/2 |w|^2 + sum_i w_i l(s_i (t_i - x_i' w - b))
 
 A snapshot computes the full gradient (and with it, for free, the certified duality gap);
 between snapshots each step follows one sample, corrected by what that sample's gradient was at
@@ -14,40 +14,42 @@ reduction, NIPS 2013.
 """
 
 from optimargin._core._svrg import StochasticPass
+from optimargin.designs.base import FeatureSpaceDesign
 from optimargin.solvers.base import Solution, Solver
 
-# Where a pass can halve the error, short steps leave little noise and snapshots are often worth
-# their price; otherwise the way is long: (step in units of one over the largest smoothness
+# Where a pass can halve the error, short steps leave little noise and frequent snapshots pay off;
+# otherwise the way is long: (step in units of one over the largest smoothness
 # constant, passes between two snapshots).
 _EASY, _HARD = (0.25, 1), (0.5, 2)
 
 
 class SVRG(Solver):
-    """SVRG in feature space; needs a loss with a `coordinate_step` and a `smoothness`.
+    """SVRG in feature space.
 
     Parameters
     ----------
-    tol, max_iter, seed
+    tol, max_iter, seed, on_iteration
         See `Solver`; `max_iter` and `n_iter` count passes of n_samples gradients, snapshots
-        included, while callbacks see one task a snapshot.
+        included, while callbacks see one task per snapshot.
     batch_size : int, default=1
-        Samples a step.
+        Samples per step.
     """
 
-    def __init__(self, *, tol, max_iter, seed=0, batch_size=1):
-        super().__init__(tol=tol, max_iter=max_iter, seed=seed)
+    design_type = FeatureSpaceDesign
+
+    def __init__(self, *, tol, max_iter, seed=0, on_iteration=None, batch_size=1):
+        super().__init__(tol=tol, max_iter=max_iter, seed=seed, on_iteration=on_iteration)
         self.batch_size = batch_size
 
-    def solve(self, problem, coef=None, intercept=0.0):
-        design = problem.design
+    def _solve(self, problem, coef, intercept):
+        design, target = problem.design, problem.target
         batch_size = min(self.batch_size, design.n_samples)
-        constants = problem.weight * (design.squared_norms + problem.fit_intercept)
+        constants = target.weight * (design.squared_norms + problem.fit_intercept)
         smoothness = 1 + problem.loss.smoothness * design.n_samples * constants.max()
         step, inner_passes = _EASY if smoothness < design.n_samples else _HARD
         eta = min(step, step * batch_size / smoothness)
-        passes = StochasticPass(
-            problem.loss.coordinate_step(problem.weight), problem.y, seed=self.seed
-        )
+        step_rule = problem.loss.coordinate_step(target)
+        passes = StochasticPass(step_rule, design.n_samples, seed=self.seed)
         point = problem.point(coef, intercept)
         n_passes = 1
         for _ in self.iterations():
@@ -58,7 +60,7 @@ class SVRG(Solver):
             shrunk, intercept = passes.run(
                 design.rows_of(offset),
                 design.decision(snapshot),
-                point.dual,
+                point.pull,
                 point.intercept,
                 eta,
                 eta if problem.fit_intercept else 0.0,

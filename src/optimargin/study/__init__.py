@@ -1,8 +1,8 @@
 """The paper's experiments: its protocol, a resumable runner, statistics, tables and a report.
 
-Data flow one way: `protocol` says which units there are and gives each its data, `methods` what
-is done with them, `runner` computes what `store` does not have yet, and `statistics`, `tables`,
-`figures` and `report` turn the store's results into what a person reads.
+Data flow in one direction: `protocol` lists the units and gives each its data, `methods` defines
+what is done with them, `runner` computes what `store` does not have yet, and `statistics`,
+`tables`, `figures` and `report` turn the stored results into text, tables and plots.
 """
 
 from optimargin.study.export import export_results, read_export

@@ -1,7 +1,7 @@
 """Results as a small text file, from which a store can be filled again.
 
-The first line is a comment in JSON with the format and the environments (versions and machines);
-then follows a CSV table with one row a unit.
+The first line is a comment in JSON with the format and the environments (versions and machines). A
+CSV table with one row per unit follows.
 """
 
 import csv
@@ -40,7 +40,7 @@ def export_results(results, path):
     ----------
     results : iterable of Result
     path : path-like
-        It is complete or not there: written beside its place, then moved.
+        Written to a temporary file first and then moved, so that it is never incomplete.
     """
     path = Path(path)
     environments: dict[str, int] = {}
@@ -82,7 +82,7 @@ def read_export(path):
     Raises
     ------
     StoreError
-        If the file is no export, or one of a newer version.
+        If the file is not an export, or was written by a newer version.
     """
     path = Path(path)
     try:
@@ -103,7 +103,7 @@ def read_export(path):
 
 
 def write_atomically(path, data):
-    """Write bytes to a file that is complete or not there."""
+    """Write bytes to a file completely or not at all."""
     path = Path(path)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:

@@ -1,6 +1,6 @@
-"""Figures of the report: margins, times, critical differences, and what D does.
+"""Figures of the report: margins, times, critical differences, and the effect of D.
 
-Each function returns SVG text, so that the report needs no other file.
+Each function returns SVG text, so that the report needs no other files.
 """
 
 import io
@@ -23,7 +23,7 @@ LINE_STYLES: list[Any] = _style.LINE_STYLES
 
 
 def to_svg(figure):
-    """Return a figure as SVG text that takes the width it is given."""
+    """Return a figure as SVG text that adapts to the available width."""
     from matplotlib import pyplot as plt
 
     buffer = io.StringIO()
@@ -64,7 +64,7 @@ def fitted_models(results, table, dataset, methods):
     problem : Problem or None
         None if there is no such repeat.
     models : dict of str to fitted estimator
-        Fitted again with the parameters that were chosen.
+        Fitted again with the chosen parameters.
     """
     params = {
         (r.unit.repeat, r.unit.method): r.params
@@ -84,15 +84,15 @@ def fitted_models(results, table, dataset, methods):
 
 
 def margin_claims(results, datasets, table=3, methods=MARGIN_METHODS):
-    """Return what the paper claims about margins, checked on training halves.
+    """Check the paper's claims about margins on training halves.
 
     Returns
     -------
     claims : list of dict
-        One a set and method, for geometric and functional margins each: the share of quantiles
+        One per set and method. For geometric and for functional margins: the share of quantiles
         that are larger than the SVM's, both smallest margins, and whether ours is smaller.
     curves : dict of str to dict of str to MarginDistribution
-        Of geometric margins.
+        The distributions of geometric margins.
     """
     claims, curves = [], {}
     for dataset in datasets:
@@ -115,7 +115,7 @@ def margin_claims(results, datasets, table=3, methods=MARGIN_METHODS):
                     "right": float(np.mean(ours > svm)),
                     "minimum": float(ours[0]),
                     "svm_minimum": float(svm[0]),
-                    # Where the models are all but the same, rounding must not decide.
+                    # If the models are nearly the same, rounding must not decide.
                     "smaller": round(float(ours[0]), 4) < round(float(svm[0]), 4),
                 }
             claims.append(claim)
@@ -150,9 +150,9 @@ def times_figure(results):
     figure, (ax,) = _axes(size=(8.0, 3.6))
     for k, (method, style) in enumerate(zip(TIME_METHODS, LINE_STYLES, strict=False)):
         heights = [np.mean(by_method.get(method, [np.nan])) for by_method in seconds.values()]
-        places = np.arange(len(seconds)) + (k - 1.5) * 0.2
+        positions = np.arange(len(seconds)) + (k - 1.5) * 0.2
         label = {"svm": "SVM, LIBLINEAR"}.get(method, METHODS[method].label)
-        ax.bar(places, heights, width=0.18, color=style["color"], label=label)
+        ax.bar(positions, heights, width=0.18, color=style["color"], label=label)
     ax.set_yscale("log")
     ax.set_xticks(range(len(seconds)), list(seconds))
     ax.set_ylabel("CPU seconds of a fit")
@@ -161,7 +161,7 @@ def times_figure(results):
 
 
 def critical_differences_figure(comparison):
-    """Draw mean ranks with Nemenyi's critical differences; None where there are too few sets."""
+    """Draw mean ranks with Nemenyi's critical differences; None if there are too few sets."""
     if comparison.friedman() is None or len(comparison.datasets) < 5:
         return None
     import pandas as pd
@@ -185,7 +185,7 @@ def critical_differences_figure(comparison):
 def band_effect(results, datasets, table=3):
     """Return the share of support vectors and the accuracy of ODM against D, a list of dicts.
 
-    C1, C2 and the width stay those that were chosen.
+    C1, C2 and the width keep their chosen values.
     """
     rows = []
     for dataset in datasets:

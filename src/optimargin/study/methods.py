@@ -1,4 +1,4 @@
-"""The methods of the study: how each chooses its parameters, and the model it ends with."""
+"""The methods of the study: how each chooses its parameters, and its final model."""
 
 import time
 from collections.abc import Callable
@@ -39,7 +39,7 @@ WIDE_CS = tuple(2.0**k for k in range(-5, 16, 2))
 PAPER_LAMBDAS = tuple(2.0**k for k in range(-8, -1))
 PAPER_C1S = tuple(2.0**k for k in range(11))
 PAPER_DS = tuple(k / 10 for k in range(6))
-_LARGE = 1000  # training samples above which grids are thinned and peers are LIBLINEAR's
+_LARGE = 1000  # training samples above which grids are smaller and SVMs are LIBLINEAR's
 _LIBLINEAR = {"loss": "hinge", "tol": 0.1, "random_state": 0}  # its own default tolerance
 
 
@@ -57,7 +57,7 @@ class Method:
     select : callable
         Takes a `Problem`, returns the chosen parameters as a dict.
     build : callable
-        Takes a `Problem` and parameters, returns an estimator to be fitted to its training half.
+        Takes a `Problem` and parameters, returns the estimator to fit to its training half.
     paper_column : str or None
         Its column in the paper's tables.
     """
@@ -77,7 +77,7 @@ def is_large(problem):
 
 
 def has_gram(problem):
-    """Return whether a Gram matrix is the smaller description of a problem."""
+    """Return whether the Gram matrix of a problem is small enough, or smaller than its data."""
     return not is_large(problem) or problem.y.size < problem.X.shape[1]
 
 
@@ -159,11 +159,11 @@ def _chosen(problem, search):
 
 def _select_odm(problem, *, fit_intercept, per_sample=False):
     step = 2 if is_large(problem) and has_gram(problem) else 1
-    prices = np.array(PAPER_C1S[::step]) * (problem.y.size if per_sample else 1)
+    penalties = np.array(PAPER_C1S[::step]) * (problem.y.size if per_sample else 1)
     search = _odm_cv(
         problem,
-        C1s=prices,
-        C2s=prices,
+        C1s=penalties,
+        C2s=penalties,
         Ds=PAPER_DS[::step],
         cv=problem.folds,
         fit_intercept=fit_intercept,
@@ -219,7 +219,7 @@ METHODS = {
         Method(
             "svm",
             "SVM",
-            "The paper's SVM: C of 10, 50 or 100 a sample, no intercept.",
+            "The paper's SVM: C of 10, 50 or 100 per sample, no intercept.",
             _ALL,
             _select_svm,
             _build_svm,
@@ -237,7 +237,7 @@ METHODS = {
         Method(
             "odml",
             "ODM^L",
-            "The large margin distribution machine with the paper's grid, C the price of a sample.",
+            "The large margin distribution machine with the paper's grid, penalty C per sample.",
             _ALL,
             partial(_select_odml, per_sample=True),
             partial(_build_odml, per_sample=True),
@@ -246,7 +246,7 @@ METHODS = {
         Method(
             "odml_mean",
             "ODM^L, C/m",
-            "ODM^L with the price C/m a sample, as the paper prints it.",
+            "ODM^L with the penalty C/m per sample, as the paper prints it.",
             _REGULAR,
             partial(_select_odml, per_sample=False),
             partial(_build_odml, per_sample=False),
@@ -262,8 +262,8 @@ METHODS = {
         ),
         Method(
             "odm_sum",
-            "ODM, C a sample",
-            "ODM with C1 and C2 the prices of a sample, times the training samples.",
+            "ODM, C per sample",
+            "ODM with the paper's C1 and C2 as penalties per sample.",
             _ALL,
             partial(_select_odm, fit_intercept=False, per_sample=True),
             partial(_build_odm, fit_intercept=False),
@@ -295,7 +295,7 @@ METHODS = {
         Method(
             "svm_sgd",
             "SVM, SGD",
-            "The linear SVM by stochastic gradient descent, for the comparison of times.",
+            "The linear SVM by stochastic gradient descent, to compare times.",
             (4,),
             _select_sgd_svm,
             _build_sgd_svm,
@@ -334,7 +334,7 @@ def find_methods(keys=None):
     Parameters
     ----------
     keys : sequence of str, default=None
-        All when not given.
+        All by default.
 
     Returns
     -------

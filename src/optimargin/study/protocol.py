@@ -1,8 +1,8 @@
-"""The paper's protocol: which units there are, and the data of each.
+"""The paper's protocol: the units, and the data of each.
 
 A unit is one method on one random half split of one data set for one of the paper's tables. Its
-split and its folds follow from the name of the set and the number of the repeat alone, so that
-each unit can be computed again by itself, and all methods see the same halves.
+split and its folds depend only on the name of the set and the number of the repeat. So each unit
+can be computed again by itself, and all methods get the same halves.
 """
 
 import zlib
@@ -14,8 +14,9 @@ from scipy.sparse import issparse
 from sklearn.model_selection import StratifiedKFold
 
 from optimargin.datasets import list_paper_datasets
-from optimargin.kernels import mean_distance
+from optimargin.kernels import gamma_of_width, mean_distance
 from optimargin.study.sample_sets import SAMPLE_SETS, load_set
+from optimargin.tasks import Classification
 
 N_FOLDS = 5
 WIDTHS = 2.0 ** np.arange(2, -3, -1)  # multiples of the mean distance, smoothest first
@@ -58,7 +59,7 @@ class Unit:
 
     @property
     def seed(self):
-        """Fixes the split and the folds; the same for all methods and kernels."""
+        """The seed of the split and the folds; the same for all methods and kernels."""
         return zlib.crc32(f"{self.dataset}/{self.repeat}".encode())
 
 
@@ -84,7 +85,7 @@ class Problem:
 
     @cached_property
     def folds(self):
-        """Train and test rows of the folds on which parameters are chosen."""
+        """Indices of the training and test rows of the folds on which parameters are chosen."""
         smallest = int(np.unique(self.y, return_counts=True)[1].min())
         splitter = StratifiedKFold(min(N_FOLDS, smallest), shuffle=True, random_state=self.seed)
         return list(splitter.split(np.zeros(self.y.size), self.y))
@@ -95,12 +96,12 @@ class Problem:
         return float(mean_distance(self.X, np.ones(self.y.size))) or 1.0
 
     def gamma(self, width):
-        """Return the parameter of the RBF kernel for a width in mean distances."""
-        return 1.0 / (2.0 * (width * self.mean_distance) ** 2)
+        """Return gamma of the RBF kernel for a width in units of the mean distance."""
+        return gamma_of_width(width * self.mean_distance)
 
     @property
     def widths(self):
-        """The widths to choose from; None alone for the linear kernel."""
+        """The widths to choose from; only None for the linear kernel."""
         return [float(w) for w in WIDTHS] if self.kernel == "rbf" else [None]
 
 
@@ -111,8 +112,8 @@ def make_problem(unit, scaling="all"):
     ----------
     unit : Unit
     scaling : {"all", "train"}, default="all"
-        Whether the ranges of the features, which are scaled to [0, 1], are those of the whole
-        set, as in the paper, or those of the training half.
+        Features are scaled to [0, 1] by their ranges over the whole set, as in the paper, or over
+        the training half.
 
     Returns
     -------
@@ -136,7 +137,7 @@ def make_problem(unit, scaling="all"):
 
 
 def half_split(y, seed):
-    """Return the rows of two random halves; the first has two samples of each class at least."""
+    """Return the row indices of two random halves; the first has at least two of each class."""
     random = np.random.default_rng(seed)
     while True:
         order = random.permutation(y.size)
@@ -149,7 +150,8 @@ def half_split(y, seed):
 @lru_cache(maxsize=4)
 def _numeric_set(name):
     X, labels = load_set(name)
-    return X, np.where(labels == np.unique(labels)[1], 1, -1)
+    (target,) = Classification.from_labels(labels).encode(labels)
+    return X, target.value.astype(int)
 
 
 def _ranges(X):
@@ -171,7 +173,7 @@ def _scaled(X, low, span):
 
 
 def set_names(number):
-    """Return the sets that a table can have: the paper's, then the small ones for samples."""
+    """Return the sets that a table can contain: the paper's, then the small sample sets."""
     scale = TABLES[number].scale
     return list_paper_datasets(scale) + (list(SAMPLE_SETS) if scale == "regular" else [])
 
@@ -183,17 +185,17 @@ def plan(tables, methods, datasets=None, repeats=None):
     ----------
     tables : sequence of int
     methods : dict of str to Method
-        Only those that are defined for a table are planned for it.
+        For each table only the methods that are defined for it are planned.
     datasets : sequence of str, default=None
-        All of the paper's for a table when not given.
+        By default all of the paper's for a table.
     repeats : int, default=None
-        As many as in the paper when not given.
+        By default as many as in the paper.
 
     Returns
     -------
     units : list of Unit
-        All sets and methods of the first repeat, then those of the second, and so on, so that
-        a run that is stopped leaves a balanced table.
+        All sets and methods of the first repeat, then those of the second, and so on. So a run
+        that is stopped leaves a balanced table.
     """
     units = []
     for number in tables:

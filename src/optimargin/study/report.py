@@ -1,4 +1,4 @@
-"""One HTML file with all there is to know about a study, and its tables as text."""
+"""One HTML file with all results of a study, and its tables as text."""
 
 import json
 from importlib.resources import files
@@ -48,7 +48,7 @@ def verdicts(comparison):
 
 
 def _summary(comparison):
-    """Return the one sentence that a hurried reader should see, or None."""
+    """Return the main result in a few sentences, or None."""
     if not comparison.datasets or not {"odm", REFERENCE} <= set(comparison.methods):
         return None
     wins, _, losses = comparison.win_tie_loss("odm")
@@ -78,7 +78,7 @@ def _summary(comparison):
 
 
 def _caution(comparison):
-    """Return a sentence about repeats that are missing, or None."""
+    """Return a sentence about missing repeats, or None."""
     planned = TABLES[comparison.number].repeats
     counts = sorted(set(comparison.repeats.values()))
     if counts[0] >= planned:
@@ -86,12 +86,12 @@ def _caution(comparison):
     span = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     return (
         f"Table {comparison.number} rests on {span} of the paper's {planned} repeats: tests over "
-        "few repeats rarely find a difference, so ties weigh too much."
+        "few repeats rarely find a difference, so there are too many ties."
     )
 
 
 def make_sections(results):
-    """Return what there is to say about each table that has results, a list of dicts."""
+    """Return one dict of texts and tables for each table that has results."""
     sections = []
     for number in TABLES:
         comparison = make_comparison(results, number)
@@ -118,7 +118,7 @@ def make_sections(results):
 
 
 def _further_tables(results, comparison):
-    """Return a table of the methods that have few results, beside SVM and ODM."""
+    """Return a table of the methods that have few results, together with SVM and ODM."""
     own = {r.unit.method for r in results if r.unit.table == comparison.number}
     few = own - set(comparison.methods)
     if not few:
@@ -128,7 +128,7 @@ def _further_tables(results, comparison):
 
 
 def make_context(results):
-    """Return all that the page shows.
+    """Return everything that the page shows.
 
     Parameters
     ----------
@@ -212,7 +212,7 @@ def band_verdict(effect):
 
 
 def _margins(results):
-    """Return claims and curves, the representative sets first, RBF where there is any."""
+    """Return claims and curves, representative sets first, for RBF if there are results."""
     table = 3 if _has(results, 3) else 2
     known = {r.unit.dataset for r in results if r.unit.table == table}
     names = [n for n in REPRESENTATIVE if n in known]
@@ -230,7 +230,7 @@ def write_report(results, folder):
     ----------
     results : list of Result
     folder : path-like
-        Gets ``index.html``, which needs no other file, the tables alone as ``tables.md``,
+        Receives ``index.html``, which needs no other file, the tables alone as ``tables.md``,
         ``tables.tex`` and ``tables.html``, ``claims.json`` and ``results.csv``.
 
     Returns

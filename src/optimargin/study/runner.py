@@ -1,7 +1,7 @@
 """Run the units of a study that are not in the store yet.
 
-Every worker is a loop over all units that claims one, computes it and files the result. Workers
-know of each other only through the store, so that two runs on one store share the work.
+Every worker loops over all units: it claims one, computes it and stores the result. Workers know of
+each other only through the store, so two runs on one store share the work.
 """
 
 import multiprocessing
@@ -26,12 +26,12 @@ from optimargin.study.protocol import make_problem
 from optimargin.study.store import Result, Store
 
 _POLL = 0.5  # seconds
-_REPORT_PAUSE = 50.0  # times as long as a look at the store takes
+_REPORT_PAUSE = 50.0  # pause between reports, as a multiple of the time to read the store
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a run is."""
+    """The progress of a run."""
 
     done: int
     total: int
@@ -66,7 +66,7 @@ def run_unit(unit, scaling="all"):
         with threadpool_limits(1), warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", ConvergenceWarning)
             problem = make_problem(unit, scaling)
-            start = time.process_time()  # loading is not the method's
+            start = time.process_time()  # do not count loading
             params, model, accuracy, fit_seconds = evaluate(METHODS[unit.method], problem)
     except DatasetUnavailableError:
         raise
@@ -122,7 +122,7 @@ def _processor():
 
 
 def work(path, units, scaling="all", niceness=0):
-    """Compute all units that nobody has done or claimed, one after the other."""
+    """Compute all units that are neither done nor claimed, one after another."""
     if niceness and hasattr(os, "nice"):
         os.nice(niceness)
     store = Store(path)
@@ -130,7 +130,7 @@ def work(path, units, scaling="all", niceness=0):
     try:
         for unit in units:
             if parent is not None and not parent.is_alive():
-                break  # the run was killed: its next unit is the next run's
+                break  # the run was killed: leave the other units to the next run
             if store.claim(unit):
                 store.add(run_unit(unit, scaling))
     finally:
@@ -147,18 +147,18 @@ def run(path, units, *, n_jobs=1, scaling="all", niceness=0, report=None):
         The store.
     units : list of Unit
     n_jobs : int, default=1
-        Processes; 0 computes in this one.
+        Number of processes; 0 computes in this process.
     scaling : {"all", "train"}, default="all"
         See `make_problem`.
     niceness : int, default=0
-        How far the processes step back for others.
+        Niceness of the processes: larger values mean lower priority.
     report : callable, default=None
         Called with a `Progress` now and then.
 
     Returns
     -------
     computed : int
-        How many results the store has gained meanwhile.
+        How many results were added to the store.
     """
     store = Store(path)
     planned = set(units)
@@ -191,7 +191,7 @@ def run(path, units, *, n_jobs=1, scaling="all", niceness=0, report=None):
             if report is not None and (time.monotonic() >= next_report or not processes):
                 start = time.monotonic()
                 report(progress(store, units, max(len(processes), 1), since=(before, begin)))
-                # Reading a large store takes long: it is looked at accordingly seldom.
+                # Reading a large store takes time, so it is read less often.
                 next_report = time.monotonic() + _REPORT_PAUSE * (time.monotonic() - start)
     except BaseException:
         for process in processes:
@@ -206,7 +206,7 @@ def run(path, units, *, n_jobs=1, scaling="all", niceness=0, report=None):
 
 
 def _file_crash(store, process):
-    """File the units in flight of a process that died; return whether there were any."""
+    """Store the current units of a process that died as failed; return whether it had any."""
     units = store.release(process.pid)
     for unit in units:
         text = f"The process ended with code {process.exitcode} (out of memory?)."
@@ -215,20 +215,21 @@ def _file_crash(store, process):
 
 
 def progress(store, units, n_jobs=1, since=None):
-    """Return how far the units are, with the time left by what others like them took.
+    """Return the progress of the units; the time left is estimated from similar units.
 
     Parameters
     ----------
     store : Store
     units : list of Unit
     n_jobs : int, default=1
-        How many seconds of computation pass in a second, as long as nothing better is known.
+        CPU seconds per second, as long as there is no better estimate.
     since : tuple of (set of Unit, float), default=None
-        What was done when the run began, and when: tells how fast this machine really is.
+        The units that were done when the run began, and the time when it began. From these, the
+        real speed of this machine is measured.
     """
     results = store.results()
     planned = set(units)
-    costs: defaultdict[tuple, list[float]] = defaultdict(list)
+    times: defaultdict[tuple, list[float]] = defaultdict(list)
     failed = done = 0
     computed = 0.0
     for r in results:
@@ -238,14 +239,14 @@ def progress(store, units, n_jobs=1, since=None):
             computed += r.seconds if since is not None and r.unit not in since[0] else 0.0
         if r.error is None:
             u = r.unit
-            costs[u.table, u.dataset, u.method].append(r.seconds)
-            costs[u.table, u.method].append(r.seconds)
+            times[u.table, u.dataset, u.method].append(r.seconds)
+            times[u.table, u.method].append(r.seconds)
     finished = {r.unit for r in results}
     left, unknown = 0.0, 0
     for u in units:
         if u in finished:
             continue
-        known = costs.get((u.table, u.dataset, u.method)) or costs.get((u.table, u.method))
+        known = times.get((u.table, u.dataset, u.method)) or times.get((u.table, u.method))
         if known:
             left += float(np.mean(known))
         else:
@@ -258,7 +259,7 @@ def progress(store, units, n_jobs=1, since=None):
 
 
 def describe(progress, *, bar=False):
-    """Return one line about a run, with a bar of its share if wanted."""
+    """Return one line about the progress of a run, with a progress bar if `bar`."""
     left = (
         "" if progress.seconds_left is None else f", about {_duration(progress.seconds_left)} left"
     )

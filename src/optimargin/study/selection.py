@@ -1,30 +1,31 @@
-"""Choosing parameters by k-fold accuracy over Gram matrices."""
+"""Choose parameters by k-fold accuracy, on Gram matrices."""
 
 import numpy as np
 from sklearn.model_selection import cross_val_score
 from sklearn.svm import SVC
 from sklearn.utils.extmath import safe_sparse_dot
 
-from optimargin._core._box_qp import BoxQP
-from optimargin.kernels import Kernel
-from optimargin.problems import KernelDesign, LDMDual, LDMProblem
-from optimargin.problems.ldm_dual import EighShrinkage, scaled_gram
+from optimargin.designs import GramDesign
+from optimargin.held_out.ldm import LDMBoxRefitter
+from optimargin.held_out.refitter import GramTest
+from optimargin.kernels import make_kernel
+from optimargin.objectives import LDM
+from optimargin.tasks import Classification
 
-# A wide grid reaches values of C at which LIBSVM does not end on data that are not separable.
+# A wide grid contains values of C for which LIBSVM does not end on inseparable data.
 SVC_MAX_ITER = 200_000
 PATH_TOL = 1e-5  # of margins
-_SWEEPS = 20  # of coordinate descent where there is no neighbour to start at
 
 
 def gram(problem, width, X, Y):
     """Return the kernel matrix of two sets of samples, dense and float64."""
     if width is None:
         return safe_sparse_dot(X, Y.T, dense_output=True)
-    return Kernel("rbf", problem.gamma(width))(X, Y)
+    return make_kernel("rbf", problem.gamma(width))(X, Y)
 
 
 def choose(problem, solve, points):
-    """Return the point and the width of the best mean accuracy over the folds.
+    """Return the point and the width with the best mean accuracy over the folds.
 
     Parameters
     ----------
@@ -33,7 +34,7 @@ def choose(problem, solve, points):
         Takes the Gram matrix of training rows, their labels, and the kernel of test and
         training rows; returns decision values of shape (n_points, n_test).
     points : list of dict
-        Smoothest first: of equally good ones the first is taken, and of widths the largest.
+        Smoothest first: among equal points the first is taken, and the largest width.
 
     Returns
     -------
@@ -57,44 +58,29 @@ def choose(problem, solve, points):
 def ldm_solver(Cs, lambda1s, lambda2s, *, per_sample):
     """Return ``(solve, points)`` for `choose`: large margin distribution machines, no intercept.
 
-    In variables that count from their lower bounds neighbouring points of the grid have nearly
-    the same active bounds: each solve starts at its neighbour's solution.
-
     Parameters
     ----------
     Cs, lambda1s, lambda2s : sequence of float
     per_sample : bool
-        Whether C is the price of one sample's loss, or of the mean loss.
+        Whether C multiplies the loss of each sample, or the mean loss.
     """
 
     def solve(K, y, K_test):
         scale = y.size if per_sample else 1
-        weight = np.full(y.size, 1.0 / y.size)
-        problem = LDMProblem(
-            KernelDesign(K), y.astype(np.float64), weight, 1.0, 0.0, 0.0, fit_intercept=False
+        task = Classification.from_labels(y)
+        refitter = LDMBoxRefitter(
+            GramDesign(np.ascontiguousarray(K)),
+            task.encode(y),
+            GramTest(K_test),
+            margin_tol=PATH_TOL,
         )
-        shrinkage = EighShrinkage(scaled_gram(problem))
-        starts: dict = {}
-        coef = np.empty((len(Cs), len(lambda1s), len(lambda2s), y.size))
+        # Changing lambda1 takes most time, changing lambda2 least.
+        decision = np.empty((len(Cs), len(lambda1s), len(lambda2s), K_test.shape[0]))
         for j, lambda1 in enumerate(lambda1s):
-            dual = LDMDual.of(problem.with_parameters(1.0, lambda1, 0.0), shrinkage)
-            Q = dual.H * np.outer(y, y)
-            row_sums = Q.sum(axis=1)
-            box = BoxQP(Q)
             for i, C in enumerate(Cs):
-                width = np.full(y.size, scale * C / y.size)
-                a = starts.get(C, np.zeros(y.size))
-                n_sweeps = 0 if C in starts else _SWEEPS
-                for k, lambda2 in enumerate(lambda2s):
-                    lower = lambda2 / y.size
-                    if not box.solve(1.0 - lower * row_sums, width, a, PATH_TOL, n_sweeps):
-                        raise ArithmeticError(f"No solution at {C=}, {lambda1=}, {lambda2=}.")
-                    if k == 0:
-                        starts[C] = a.copy()
-                    n_sweeps = 0
-                    s = y * (lower + a)
-                    coef[i, j, k] = s - dual.problem.variance_gradient(dual.H @ s)
-        return coef.reshape(-1, y.size) @ K_test.T
+                path = [LDM(lambda1, lambda2, scale * C) for lambda2 in lambda2s]
+                decision[i, j] = refitter.predict_path(path)[..., 0]
+        return decision.reshape(-1, K_test.shape[0])
 
     points = [
         {"C": C, "lambda1": lambda1, "lambda2": lambda2}
@@ -116,7 +102,7 @@ def svc_solver(Cs):
 
 
 def choose_by_refits(problem, build, points):
-    """Return the point of the best mean accuracy, by fitting each to every fold.
+    """Return the point with the best mean accuracy, by fitting each point to every fold.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What the results say: means, paired tests, agreement with the paper."""
+"""Statistics of the results: means, paired tests, agreement with the paper."""
 
 import tomllib
 from collections import Counter
@@ -34,7 +34,7 @@ class Cell:
     paper : tuple of float or None
         Mean and standard deviation in the paper.
     verdict : str
-        "better" or "worse" than the reference at 95 %, else "".
+        "better" or "worse" than the reference at 95 %, otherwise "".
     """
 
     accuracies: dict
@@ -48,13 +48,13 @@ class Cell:
 
     @property
     def std(self):
-        """Standard deviation over the repeats; nan for one."""
+        """Standard deviation over the repeats; nan for a single repeat."""
         values = list(self.accuracies.values())
         return float(np.std(values, ddof=1)) if len(values) > 1 else float("nan")
 
     @property
     def deviations(self):
-        """Difference to the paper's mean in its standard deviations, or None."""
+        """Difference from the paper's mean in units of its standard deviation, or None."""
         if self.paper is None:
             return None
         # The paper prints three digits: 0.000 can be anything below 0.0005.
@@ -70,11 +70,11 @@ class Comparison:
     number : int
     methods : list of str
     datasets : list of str
-        Those for which every method has a result.
+        The sets for which every method has a result.
     cells : dict of (str, str) to Cell
         By data set and method.
     repeats : dict of str to int
-        How many repeats all methods have in common, by data set.
+        The number of repeats that all methods have in common, by data set.
     """
 
     number: int
@@ -97,14 +97,14 @@ class Comparison:
         return dict(zip(self.methods, ranks.mean(axis=0).tolist(), strict=True))
 
     def friedman(self):
-        """Return the p value of Friedman's test that all methods are alike, or None."""
+        """Return the p value of Friedman's test that all methods are equal, or None."""
         if len(self.methods) < 3 or len(self.datasets) < 3:
             return None
         columns = [[self.cells[d, m].mean for d in self.datasets] for m in self.methods]
         return float(friedmanchisquare(*columns).pvalue)
 
     def win_tie_loss(self, method, against=REFERENCE):
-        """Count the sets where a method is significantly better, neither, or worse."""
+        """Count the sets where a method is significantly better, not different, or worse."""
         verdicts = [
             compare(self.cells[d, method].accuracies, self.cells[d, against].accuracies)
             for d in self.datasets
@@ -113,7 +113,7 @@ class Comparison:
         return wins, len(verdicts) - wins - losses, losses
 
     def agreement(self, method):
-        """Count the cells within one, and two, of the paper's deviations, and all that it has."""
+        """Count the cells within one and within two of the paper's deviations, and all cells."""
         deviations = [
             abs(self.cells[d, method].deviations)
             for d in self.datasets
@@ -129,7 +129,7 @@ def compare(accuracies, reference):
     difference = np.array([accuracies[r] - reference[r] for r in common])
     if difference.size < 2 or not difference.any():
         return ""
-    if np.ptp(difference) <= 1e-12:  # the same but for rounding
+    if np.ptp(difference) <= 1e-12:  # equal up to rounding
         return "better" if difference[0] > 0 else "worse"
     p_value = ttest_rel([accuracies[r] for r in common], [reference[r] for r in common]).pvalue
     if not p_value < SIGNIFICANCE:
@@ -144,16 +144,15 @@ def make_comparison(results, number, methods=None):
     ----------
     results : list of Result
     number : int
-        Of the paper's table.
+        The number of the paper's table.
     methods : sequence of str, default=None
-        When not given, those with at least half as many results as any method has: one that
-        has only begun would leave few sets and repeats to compare on.
+        By default the methods with at least half as many results as the most complete one: a
+        method with few results would leave few sets and repeats to compare on.
 
     Returns
     -------
     comparison : Comparison
-        A data set counts with the repeats that all of the methods have; one for which a method
-        has none is left out.
+        Only repeats that all methods have are used. A data set without such a repeat is left out.
     """
     accuracies: dict = {}
     for r in results:

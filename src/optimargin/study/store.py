@@ -1,8 +1,8 @@
-"""Results of a study in one SQLite file: one transaction a unit, safe for several runners.
+"""Results of a study in one SQLite file: one transaction per unit, safe for several runners.
 
-A runner claims a unit before it computes it and files the result in one transaction, so that
-killing it at any moment loses no more than the units in flight. Claims of processes that are no
-longer alive count for nothing.
+A runner claims a unit before it computes it, and stores the result in one transaction. So killing
+it at any time loses only the units that are being computed. Claims of processes that no longer
+exist are ignored.
 """
 
 import json
@@ -17,7 +17,7 @@ from pathlib import Path
 from optimargin.study.protocol import Unit
 
 SCHEMA_VERSION = 1
-_LEASE = 12 * 3600.0  # seconds after which the claim of another machine is void
+_LEASE = 12 * 3600.0  # seconds after which a claim expires
 _SCHEMA = """
 CREATE TABLE environments (id INTEGER PRIMARY KEY, description TEXT UNIQUE NOT NULL);
 CREATE TABLE results (
@@ -42,7 +42,7 @@ class StoreError(RuntimeError):
 
 @dataclass(frozen=True)
 class Result:
-    """What one unit gave.
+    """The result of one unit.
 
     Attributes
     ----------
@@ -56,11 +56,11 @@ class Result:
     fit_seconds : float or None
         CPU time of the last fit alone.
     gap : float or None
-        Certified relative duality gap of the last fit, where the method has one.
+        Certified relative duality gap of the last fit, if the method has one.
     seed : int
-        Of the split and the folds.
+        The seed of the split and the folds.
     details : dict
-        Share of support vectors and the like.
+        For example the share of support vectors.
     error : str or None
     environment : str
         Versions and machine.
@@ -120,7 +120,7 @@ class Store:
         if version == SCHEMA_VERSION:
             return
         with self._transaction():
-            # Another runner may have been faster.
+            # Another runner may have created the tables in the meantime.
             if self._db.execute("PRAGMA user_version").fetchone()[0] == 0:
                 if self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
                     raise StoreError(f"{self.path} is a database of something else.")
@@ -194,7 +194,7 @@ class Store:
         return [Unit(*row) for row in rows]
 
     def add(self, result):
-        """File a result and drop its claim, in one transaction; an older result stays."""
+        """Store a result and drop its claim, in one transaction; an older result is kept."""
         with self._transaction():
             self._insert(result)
             self._db.execute(
@@ -247,7 +247,7 @@ class Store:
             return {Unit(*row) for row in self._db.execute(f"SELECT {_KEY} FROM results")}
 
     def import_results(self, results):
-        """Add results that are not there yet; return how many were new."""
+        """Add results that are not in the store yet; return how many were new."""
         with self._transaction():
             return sum(self._insert(result) for result in results)
 
@@ -270,7 +270,7 @@ def _result(row):
 
 
 def _is_alive(host, process, started):
-    """Return whether the claim of a process still counts."""
+    """Return whether the claim of a process is still valid."""
     if host != platform.node():
         return time.time() - started < _LEASE
     try:

@@ -1,4 +1,4 @@
-"""Tables as Markdown, LaTeX and HTML, from one grid of texts."""
+"""Tables as Markdown, LaTeX, HTML and plain text."""
 
 import html
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ class TextTable:
     rows : list of list of str
     foot : list of list of str
     bold : set of (int, int)
-        Cells of `rows` to stress.
+        Cells of `rows` to set in bold.
     """
 
     caption: str
@@ -100,7 +100,7 @@ class TextTable:
 
 
 def as_html(text):
-    """Return a text with its marks and raised letters as HTML."""
+    """Return a text with its marks and superscripts as HTML."""
     text = html.escape(text).replace("^L", "<sup>L</sup>")
     for word, mark in MARKS.items():
         if mark:
@@ -126,7 +126,7 @@ def figure(mean, std):
 
 
 def data_table():
-    """Return Table 1: the data sets, and how ours differ from the paper's."""
+    """Return Table 1: the data sets, and how our versions differ from the paper's."""
     rows = []
     for name in list_paper_datasets():
         s = find_set(name)
@@ -140,7 +140,7 @@ def data_table():
 
 
 def accuracy_table(comparison, note=""):
-    """Return Tables 2 to 4: accuracies of all methods, marked against the SVM of the paper."""
+    """Return Tables 2 to 4: accuracies of all methods, with marks relative to the paper's SVM."""
     c = comparison
     spans = sorted(set(c.repeats.values()))
     repeats = f"{spans[0]}" if len(spans) == 1 else f"{spans[0]} to {spans[-1]}" if spans else "0"
@@ -174,7 +174,7 @@ def accuracy_table(comparison, note=""):
 
 
 def agreement_table(comparison):
-    """Return the paper's figures beside ours, with the difference in its deviations."""
+    """Return the paper's figures and ours, with the difference in its standard deviations."""
     methods = [m for m in comparison.methods if METHODS[m].paper_column]
     known = [d for d in comparison.datasets if any(comparison.cells[d, m].paper for m in methods)]
     rows, bold = [], set()
@@ -196,7 +196,7 @@ def agreement_table(comparison):
         one, two, total = comparison.agreement(method)
         foot[0] += ["", "", f"{one} / {two} of {total}"]
     return TextTable(
-        f"Table {comparison.number}, ours beside the paper's; bold: beyond two of its standard "
+        f"Table {comparison.number}, our figures and the paper's; bold: beyond two of its standard "
         "deviations",
         head,
         rows,
@@ -206,7 +206,7 @@ def agreement_table(comparison):
 
 
 def time_table(results, number):
-    """Return the CPU seconds of each method: all units, and the median of one."""
+    """Return the CPU seconds of each method: the total, and the median per unit."""
     import numpy as np
 
     rows = []
@@ -229,6 +229,6 @@ def time_table(results, number):
             )
     return TextTable(
         f"CPU seconds for table {number}: choosing parameters and fitting",
-        ["method", "units", "total", "median of a unit", "median of the last fit"],
+        ["method", "units", "total", "median per unit", "median of the last fit"],
         rows,
     )

@@ -1,0 +1,76 @@
+"""Solving with symmetric positive definite matrices: the one Cholesky factor with a fallback."""
+
+import numpy as np
+from scipy.linalg import LinAlgError, cho_solve
+from scipy.linalg.lapack import dpotrf, dtrtri
+
+_RAISED_AT_MOST = 1e4  # of the diagonal: by then any matrix of finite values has a factor
+
+
+class Factor:
+    """The Cholesky factor of a matrix that should be positive definite.
+
+    Where rounding has made it indefinite, its diagonal is raised, relative to itself, until it
+    is not: what is solved with it need not be exact then.
+
+    Parameters
+    ----------
+    A : ndarray of shape (n, n), C-contiguous
+        Its lower triangle is used.
+    shift : float, default=0.0
+        Added to the diagonal from the beginning, and raised with it.
+    """
+
+    def __init__(self, A, *, shift=0.0):
+        self._A, self._shift = A, shift
+        self.ridge = 0.0
+        if shift:
+            A = A.copy()
+            A[np.diag_indices_from(A)] += shift
+        if not self._factorise(A, overwrite=bool(shift)):
+            self._raise_diagonal()
+
+    def _factorise(self, A, *, overwrite):
+        """Return whether `A` has a factor, and set it."""
+        # The lower triangle by rows is the upper one by columns, which LAPACK reads as it is.
+        self.upper, info = dpotrf(A.T, lower=0, overwrite_a=overwrite)
+        # Not every LAPACK reports a NaN, which ends up on the diagonal wherever it was.
+        return info == 0 and bool(np.isfinite(self.upper.diagonal()).all())
+
+    def _raise_diagonal(self):
+        """Raise the diagonal, ten times as much at each attempt."""
+        A, n = self._A, self._A.shape[0]
+        diagonal = np.abs(np.diagonal(A)) + self._shift
+        floor = n * np.finfo(np.float64).eps
+        diagonal = diagonal + floor * (diagonal.max(initial=0.0) or 1.0)
+        self.ridge = max(10 * self.ridge, floor)
+        while self.ridge <= _RAISED_AT_MOST:
+            raised = A.copy()
+            raised[np.diag_indices_from(raised)] += self._shift + self.ridge * diagonal
+            if self._factorise(raised, overwrite=True):
+                return
+            self.ridge *= 10
+        raise LinAlgError("The matrix has no Cholesky factor: its values are not finite.")
+
+    def solve(self, b):
+        """Return ``A^-1 b`` for a vector or for the columns of a matrix."""
+        return cho_solve((self.upper, False), b, check_finite=False)
+
+    @property
+    def lower(self):
+        """The lower triangular factor L with ``L L' = A``."""
+        return self.upper.T
+
+    def inverse_root(self):
+        """Return the upper triangular R with ``R R' = A^-1``."""
+        return dtrtri(self.upper, lower=0)[0]
+
+
+def solve_spd(A, b):
+    """Return ``A^-1 b``, or a finite approximation where rounding made `A` singular."""
+    factor = Factor(A)
+    while True:
+        solution = factor.solve(b)
+        if np.isfinite(solution).all():
+            return solution
+        factor._raise_diagonal()

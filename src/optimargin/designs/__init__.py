@@ -1,0 +1,25 @@
+"""The matrix of features, however it is stored."""
+
+from optimargin.designs.base import Design, FeatureSpaceDesign, SampleSpaceDesign
+from optimargin.designs.features import FeatureDesign, canonical
+from optimargin.designs.gram import GramDesign, LinearGramDesign
+from optimargin.designs.landmarks import LandmarkDesign
+from optimargin.designs.panels import PanelDesign
+from optimargin.designs.pivots import RandomPivots
+
+LINEAR_DESIGNS = (FeatureDesign, LinearGramDesign)
+"""Designs of linear data: their coefficients can be turned into those of features, and back."""
+
+__all__ = [
+    "LINEAR_DESIGNS",
+    "Design",
+    "FeatureDesign",
+    "FeatureSpaceDesign",
+    "GramDesign",
+    "LandmarkDesign",
+    "LinearGramDesign",
+    "PanelDesign",
+    "RandomPivots",
+    "SampleSpaceDesign",
+    "canonical",
+]

@@ -1,0 +1,1 @@
+"""What users construct: parameters, documentation and fitted attributes; no arithmetic."""

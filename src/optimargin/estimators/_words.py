@@ -1,0 +1,75 @@
+"""Facts of the lower layers, in the words of an estimator's parameters."""
+
+from contextlib import contextmanager
+from functools import singledispatch
+from math import ceil
+
+from sklearn.exceptions import ConvergenceWarning
+
+from optimargin._warnings import warn_user
+from optimargin.designs.panels import MemoryLimitError
+from optimargin.problems.base import ROUNDING_FLOOR, UnboundedError
+from optimargin.training.designs import CrowdedMemory, NegativeSpectrum
+
+
+@contextmanager
+def explained():
+    """Turn errors of the lower layers into those that name a parameter and the fix."""
+    try:
+        yield
+    except MemoryLimitError as error:
+        raise ValueError(
+            f"The kernel matrix of the {error.n_rows} samples outside the band of the loss and "
+            f"its factor take {ceil(error.n_bytes / 1e6)} MB, more than cache_size: set cache_size "
+            "to that, or a larger D or smaller C2, which leave fewer samples outside."
+        ) from None
+    except UnboundedError as error:
+        raise ValueError(
+            f"{error} Use lambda1 > 0, a smaller lambda2, class_weight='balanced' or "
+            "fit_intercept=False."
+        ) from None
+
+
+def notify_user(fact) -> None:
+    """Warn about something that the user should know."""
+    warn_user(_in_words(fact))
+
+
+@singledispatch
+def _in_words(fact) -> str:
+    return str(fact)
+
+
+@_in_words.register
+def _(fact: NegativeSpectrum) -> str:
+    return (
+        f"The {fact.kernel.name} kernel matrix is not positive semi-definite "
+        f"({fact.share:.1%} of its spectrum is negative). The model was "
+        "fitted with the positive part of the spectrum, which is the nearest problem "
+        "that has a unique solution. Other kernel parameters may avoid this."
+    )
+
+
+@_in_words.register
+def _(fact: CrowdedMemory) -> str:
+    return (
+        f"{fact.n_active} of {fact.n_samples} samples are outside the band of the loss, more "
+        f"than cache_size has room for ({fact.capacity}): kernel values are computed "
+        "many times. Set a larger cache_size, approximation='nystrom', or a larger D or "
+        "smaller C2, which leave fewer samples outside."
+    )
+
+
+def warn_if_short(estimator, fit) -> None:
+    """Warn if the certified gap of a fit is above the tolerance."""
+    worst = float(fit.dual_gap.max())
+    if worst <= max(estimator.tol, ROUNDING_FLOOR):
+        return
+    advice = "." if estimator.solver == "auto" else ", or try solver='auto'."
+    warn_user(
+        f"{type(estimator).__name__} stopped at iteration {fit.n_iter.max()} of solver "
+        f"{fit.solver!r} with a relative duality gap of {worst:.2g}, above "
+        f"tol={estimator.tol:g}. Scale the features (for example with StandardScaler), "
+        f"increase max_iter or raise tol{advice}",
+        ConvergenceWarning,
+    )

@@ -1,0 +1,513 @@
+"""The optimal margin distribution machines."""
+
+from copy import copy
+from dataclasses import replace
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.base import _fit_context
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.multiclass import _check_partial_fit_first_call, check_classification_targets
+from sklearn.utils.validation import validate_data
+
+from optimargin._checks import check_columns, check_scale, check_weights
+from optimargin.designs import FeatureDesign, canonical
+from optimargin.designs.base import SampleSpaceDesign
+from optimargin.estimators._base import Registered
+from optimargin.estimators._callbacks import with_callbacks
+from optimargin.estimators._classifier import Classifier
+from optimargin.estimators._forms import KernelForm, LinearForm
+from optimargin.estimators._held_out import HeldOutMethods
+from optimargin.objectives import LARGEST, ODM
+from optimargin.solvers import SOLVERS
+from optimargin.solvers.stream import StreamState, follow
+from optimargin.tasks import Classification, check_known
+from optimargin.training import LinearModel
+
+ODM_CONSTRAINTS: dict = {
+    "C1": [Interval(Real, 0, LARGEST, closed="right"), None],
+    "C2": [Interval(Real, 0, LARGEST, closed="both"), None],
+    "D": [Interval(Real, 0, 1, closed="left")],
+}
+_STREAM_WEIGHT = 256.0  # sum of weights that a stream is taken to have for the default of C1
+
+
+def _takes_samples(solver):
+    return solver.works_with(SampleSpaceDesign)
+
+
+def _takes_features(solver):
+    return solver.works_with(FeatureDesign)
+
+
+class ODMClassifier(HeldOutMethods, KernelForm, Classifier):
+    """Kernel optimal margin distribution machine.
+
+    Minimises ``|w|^2 / 2 + sum_i s_i l(y_i f(x_i)) / sum_i s_i`` over the functions
+    ``f(x) = phi(x)' w + b`` of a kernel, with the loss
+    ``l(g) = C1 max(0, 1 - D - g)^2 + C2 max(0, g - 1 - D)^2`` of the margin g and the sample
+    weights s: margins are drawn to 1 from both sides, which optimises their mean and variance
+    where a support vector machine looks at the smallest one.
+
+    Parameters
+    ----------
+    C1 : float, default=None
+        Penalty on margins below ``1 - D``. Weights are normalised, so a given value means the
+        same for any number of samples. Default: the sum of the sample weights, so that each
+        sample counts 1, as with ``C=1`` in `SVC`.
+    C2 : float, default=None
+        Penalty on margins above ``1 + D``; may be 0. None is ``C1 / 4``.
+    D : float, default=0.2
+        Half-width of the band around margin 1 that costs nothing, in [0, 1). Samples inside
+        the band are no support vectors: a larger `D` makes a sparser model.
+    kernel : {"linear", "rbf", "poly", "sigmoid", "precomputed"} or callable, default="rbf"
+        The kernel, as for `sklearn.svm.SVC`. A callable takes two matrices and returns the
+        matrix of kernel values between their rows.
+    gamma : {"scale", "auto", "mean_distance"} or float, default="scale"
+        Coefficient of "rbf", "poly" and "sigmoid". "scale" is
+        ``1 / (n_features * X.var())`` and "auto" ``1 / n_features``, as for `SVC`;
+        "mean_distance" is ``1 / (2 d^2)`` with the mean distance d of the training samples,
+        the paper's width. All of them take sample weights into account.
+    degree : float, default=3
+        Degree of "poly".
+    coef0 : float, default=0.0
+        Independent term of "poly" and "sigmoid".
+    fit_intercept : bool, default=True
+        Whether to fit an intercept; it is not penalised.
+    solver : {"auto", "newton", "newton_cg", "dcd"}, default="auto"
+        How the objective is minimised; all solvers reach the same model. "newton" factorises
+        the Gram matrix, "newton_cg" iterates with kernel values in float32 (in the precision
+        of the data where `tol` is below 1e-8), "dcd" is the paper's coordinate descent.
+        "auto" takes "newton" up to 700 samples and "newton_cg" past that.
+    approximation : {"nystrom"} or None, default=None
+        None solves with the kernel of all samples, for up to 100,000 of them. "nystrom"
+        restricts w to the span of a few samples, the landmarks, which are chosen by randomly
+        pivoted Cholesky: fits in time and memory proportional to the number of samples, and
+        predictions from the landmarks alone. For kernels that are positive semi-definite:
+        "rbf", "linear", and "poly" with an integer degree and ``coef0 >= 0``.
+    n_components : int or "auto", default="auto"
+        Number of landmarks of an approximation. "auto" doubles them, from 128 to at most 4096,
+        until the closed-form leave-one-out error falls by less than 5 % of itself.
+    cache_size : float, default=2000
+        Memory for kernel values in MB, for "newton_cg", "dcd" and approximations. Where the whole
+        Gram matrix does not fit, "newton_cg" keeps the values between samples outside the band:
+        a large `D` and a small `C2` leave few of them. What does not fit is computed anew.
+    tol : float, default=1e-6
+        The fit ends once the certified duality gap, relative to the objective, is at most
+        `tol`.
+    max_iter : int, default=1000
+        Limit on Newton steps or passes over the data.
+    class_weight : dict or "balanced", default=None
+        Factors of the sample weights, by class. "balanced" makes the weights of all classes
+        sum to the same.
+    random_state : int, RandomState instance or None, default=None
+        For the order of samples in "dcd" and for landmarks.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The class labels.
+    support_ : ndarray of shape (n_SV,)
+        Places of the support vectors in the training data; with more than two classes, of all
+        that support at least one class. With an approximation, of the landmarks.
+    support_vectors_ : {ndarray, CSR} of shape (n_SV, n_features)
+        The support vectors; empty for a precomputed kernel.
+    dual_coef_ : ndarray of shape (1, n_SV) or (n_classes, n_SV)
+        Coefficients of the support vectors:
+        ``decision_function(X) == kernel(X, support_vectors_) @ dual_coef_.T + intercept_``.
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+        The intercepts.
+    C1_, C2_ : float
+        The values of `C1` and `C2` that were used.
+    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
+        Coefficients of the features; only for ``kernel="linear"``.
+    gamma_ : float
+        The value of `gamma` that was used, for kernels that have one.
+    n_iter_ : int or ndarray of shape (n_classes,)
+        Newton steps or passes over the data; with more than two classes one number per class.
+    objective_ : float or ndarray of shape (n_classes,)
+        The minimum found.
+    dual_gap_ : float or ndarray of shape (n_classes,)
+        The certified relative duality gap: no model has an objective lower by more than that.
+    solver_ : str
+        The solver that was used.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Names of the features, where the data have names that are all strings.
+
+    See Also
+    --------
+    LinearODMClassifier : The same without a kernel, for large data.
+
+    Notes
+    -----
+    A kernel matrix that is not positive semi-definite ("sigmoid", some callables) has no unique
+    minimum. The model is then fitted with the positive part of its spectrum, and a warning says
+    so.
+
+    References
+    ----------
+    T. Zhang and Z.-H. Zhou, "Optimal Margin Distribution Machine", IEEE Transactions on
+    Knowledge and Data Engineering 32(6), 2020.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from optimargin import ODMClassifier
+    >>> X, y = make_moons(200, noise=0.2, random_state=0)
+    >>> model = ODMClassifier().fit(X, y)
+    >>> bool(model.score(X, y) > 0.95)
+    True
+    >>> model.solver_
+    'newton'
+    >>> bool(model.dual_gap_ < 1e-12)
+    True
+    """
+
+    _parameter_constraints: dict = {
+        **Classifier._parameter_constraints,
+        **KernelForm._parameter_constraints,
+        **ODM_CONSTRAINTS,
+        "solver": [Registered(SOLVERS, _takes_samples, also=("auto",))],
+        "approximation": [StrOptions({"nystrom"}), None],
+        "n_components": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
+        "cache_size": [Interval(Real, 0, None, closed="neither")],
+    }
+
+    def __init__(
+        self,
+        C1=None,
+        C2=None,
+        D=0.2,
+        *,
+        kernel="rbf",
+        gamma="scale",
+        degree=3,
+        coef0=0.0,
+        fit_intercept=True,
+        solver="auto",
+        approximation=None,
+        n_components="auto",
+        cache_size=2000,
+        tol=1e-6,
+        max_iter=1000,
+        class_weight=None,
+        random_state=None,
+    ):
+        self.C1 = C1
+        self.C2 = C2
+        self.D = D
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.fit_intercept = fit_intercept
+        self.solver = solver
+        self.approximation = approximation
+        self.n_components = n_components
+        self.cache_size = cache_size
+        self.tol = tol
+        self.max_iter = max_iter
+        self.class_weight = class_weight
+        self.random_state = random_state
+
+    def _objective(self):
+        return ODM(self.C1, self.C2, self.D, default_penalty=1.0)
+
+    def _options(self):
+        return replace(
+            super()._options(),
+            max_bytes=self.cache_size * 1e6,
+            approximation=self.approximation,
+            n_components=self.n_components,
+        )
+
+    @with_callbacks
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit_chunks(self, chunks):
+        """Fit the classifier to data that do not fit in memory.
+
+        Every pass reads all chunks; a fit takes about ten passes.
+        Solves the same problem as `fit`, to the same certified gap.
+
+        Parameters
+        ----------
+        chunks : Chunks
+            From `optimargin.chunks`: `NpyChunks`, `SvmlightChunks`, `ParquetChunks`, or parts of
+            arrays.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator, without `support_`: landmarks have no place in one array.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import make_moons
+        >>> from optimargin import ODMClassifier
+        >>> from optimargin.chunks import ArrayChunks
+        >>> X, y = make_moons(1000, noise=0.1, random_state=0)
+        >>> model = ODMClassifier(approximation="nystrom", n_components=50, random_state=0)
+        >>> bool(model.fit_chunks(ArrayChunks(X, y, chunk_rows=300)).score(X, y) > 0.95)
+        True
+        """
+        if self.approximation is None or self.n_components == "auto":
+            raise ValueError(
+                "A kernel model of chunks needs landmarks: set approximation='nystrom' and "
+                "n_components to their number."
+            )
+        return self._fit_chunks(chunks)
+
+
+class LinearODMClassifier(HeldOutMethods, LinearForm, Classifier):
+    """Linear optimal margin distribution machine.
+
+    Minimises ``|w|^2 / 2 + sum_i s_i l(y_i (x_i' w + b)) / sum_i s_i`` with the loss
+    ``l(g) = C1 max(0, 1 - D - g)^2 + C2 max(0, g - 1 - D)^2`` of the margin g and the sample
+    weights s: margins are drawn to 1 from both sides, which optimises their mean and variance
+    where a support vector machine looks at the smallest one. ``C2=0, D=0`` is the support vector
+    machine with squared hinge loss and ``C = C1 / n_samples``.
+
+    Parameters
+    ----------
+    C1 : float, default=None
+        Penalty on margins below ``1 - D``. Weights are normalised, so a given value means the
+        same for any number of samples. Default: a quarter of the sum of the sample weights, so
+        that each sample counts 1/4.
+    C2 : float, default=None
+        Penalty on margins above ``1 + D``; may be 0. None is ``C1 / 4``.
+    D : float, default=0.2
+        Half-width of the band around margin 1 that costs nothing, in [0, 1).
+    fit_intercept : bool, default=True
+        Whether to fit an intercept; it is not penalised.
+    solver : {"auto", "newton", "newton_cg", "dcd", "svrg"}, default="auto"
+        How the objective is minimised; all solvers reach the same model. "newton" factorises
+        (few features, or few samples), "newton_cg" iterates (many of both), "dcd" and "svrg"
+        are the paper's algorithms. "auto" chooses by the size of the data.
+    tol : float, default=1e-6
+        The fit ends once the certified duality gap, relative to the objective, is at most
+        `tol`.
+    max_iter : int, default=1000
+        Limit on Newton steps or passes over the data.
+    class_weight : dict or "balanced", default=None
+        Factors of the sample weights, by class. "balanced" makes the weights of all classes
+        sum to the same.
+    warm_start : bool, default=False
+        Start the next `fit` at the current coefficients.
+    random_state : int, RandomState instance or None, default=None
+        For the order of samples in "dcd" and "svrg" and in `partial_fit`.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The class labels.
+    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
+        Coefficients of the features, in the precision of the data.
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+        The intercepts.
+    C1_, C2_ : float
+        The values of `C1` and `C2` that were used.
+    n_iter_ : int or ndarray of shape (n_classes,)
+        Newton steps or passes over the data; with more than two classes one number per class.
+    objective_ : float or ndarray of shape (n_classes,)
+        The minimum found.
+    dual_gap_ : float or ndarray of shape (n_classes,)
+        The certified relative duality gap: no model has an objective lower by more than that.
+    solver_ : str
+        The solver that was used.
+    t_ : int
+        Samples seen by `partial_fit`, after a call of it.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Names of the features, where the data have names that are all strings.
+
+    See Also
+    --------
+    ODMClassifier : The same with a kernel.
+
+    References
+    ----------
+    T. Zhang and Z.-H. Zhou, "Optimal Margin Distribution Machine", IEEE Transactions on
+    Knowledge and Data Engineering 32(6), 2020.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from optimargin import LinearODMClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = make_pipeline(StandardScaler(), LinearODMClassifier()).fit(X, y)
+    >>> bool(model.score(X, y) > 0.96)
+    True
+    >>> bool(model[-1].dual_gap_ < 1e-12)
+    True
+    """
+
+    _parameter_constraints: dict = {
+        **Classifier._parameter_constraints,
+        **ODM_CONSTRAINTS,
+        "solver": [Registered(SOLVERS, _takes_features, also=("auto",))],
+        "warm_start": ["boolean"],
+    }
+
+    def __init__(
+        self,
+        C1=None,
+        C2=None,
+        D=0.2,
+        *,
+        fit_intercept=True,
+        solver="auto",
+        tol=1e-6,
+        max_iter=1000,
+        class_weight=None,
+        warm_start=False,
+        random_state=None,
+    ):
+        self.C1 = C1
+        self.C2 = C2
+        self.D = D
+        self.fit_intercept = fit_intercept
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.class_weight = class_weight
+        self.warm_start = warm_start
+        self.random_state = random_state
+
+    def _objective(self):
+        return ODM(self.C1, self.C2, self.D, default_penalty=0.25)
+
+    def _start(self, n_outputs, n_features):
+        if not (self.warm_start and hasattr(self, "coef_")):
+            return None
+        if self.coef_.shape != (n_outputs, n_features):
+            return None
+        intercept = self.intercept_ if self.fit_intercept else np.zeros(n_outputs)
+        return LinearModel(self.coef_, intercept)
+
+    @with_callbacks
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit_chunks(self, chunks):
+        """Fit the classifier to data that do not fit in memory.
+
+        Every pass reads all chunks; a fit takes about ten passes with up to 2000 features.
+        Solves the same problem as `fit`, to the same certified gap.
+
+        Parameters
+        ----------
+        chunks : Chunks
+            From `optimargin.chunks`: `NpyChunks`, `SvmlightChunks`, `ParquetChunks`, or parts of
+            arrays.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import make_classification
+        >>> from optimargin import LinearODMClassifier
+        >>> from optimargin.chunks import ArrayChunks
+        >>> X, y = make_classification(1000, random_state=0)
+        >>> model = LinearODMClassifier().fit_chunks(ArrayChunks(X, y, chunk_rows=300))
+        >>> bool(model.dual_gap_ <= 1e-6)
+        True
+        """
+        return self._fit_chunks(chunks)
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X, y, classes=None, sample_weight=None):
+        """Learn from one batch of a stream that does not fit in memory.
+
+        Every call makes one pass of stochastic gradient steps over the batch. With t samples
+        seen the step is ``1 / (t + t0)``, so that (Robbins and Monro) the coefficients converge
+        to the minimiser of ``|w|^2 / 2 + E[s l(y (x' w + b))]`` over the distribution the
+        batches are drawn from; for w the expected error of the objective falls as O(1 / t).
+        Batches that repeat one data set lead to the model that `fit` finds on it with the same
+        `C1`, if its weights have mean one. No gap is certified: `fit` is exact, this is not.
+        A stream has no length that `C1` could grow with: None is 64 here, or the value of a
+        `fit` before.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        classes : array-like of shape (n_classes,), default=None
+            All labels that will ever occur; needed in the first call.
+        sample_weight : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        self : object
+            The estimator.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import make_classification
+        >>> from optimargin import LinearODMClassifier
+        >>> X, y = make_classification(10_000, random_state=0)
+        >>> model = LinearODMClassifier()
+        >>> for first in range(0, 10_000, 1000):
+        ...     batch = slice(first, first + 1000)
+        ...     _ = model.partial_fit(X[batch], y[batch], classes=[0, 1])
+        >>> bool(model.score(X, y) > 0.8)
+        True
+        """
+        if self.class_weight == "balanced":
+            raise ValueError(
+                "class_weight='balanced' needs all data at once: pass a dict, or sample_weight."
+            )
+        is_first = not hasattr(self, "t_")
+        checked = copy(self)  # told about features and classes; the estimator changes at the end
+        X, y = validate_data(checked, X, y, reset=is_first, **self._input_checks())
+        X = check_columns(canonical(X))
+        check_classification_targets(y)
+        _check_partial_fit_first_call(checked, classes)
+        task = Classification.of_stream(checked.classes_, self.class_weight)
+        check_known(
+            task.classes, y, "y has labels that are not in classes of the first partial_fit."
+        )
+        check_scale(X, type(self).__name__)
+        state = self._stream_state(is_first, task.n_outputs, X)
+        objective = self._stream_objective()
+        state = follow(
+            state,
+            X,
+            task.encode(y, check_weights(sample_weight, X)),
+            objective.loss(),
+            fit_intercept=self.fit_intercept,
+            seed=check_random_state(self.random_state).randint(2**31 - 1),
+        )
+        names = ("n_features_in_", "feature_names_in_", "classes_")
+        self._store(
+            {
+                **{name: vars(checked)[name] for name in names if name in vars(checked)},
+                **objective.attributes(),
+                "coef_": state.coef,
+                "intercept_": state.intercept,
+                "t_": state.n_seen,
+                "_largest_norm": state.largest_norm,
+            }
+        )
+        return self
+
+    def _stream_state(self, is_first, n_outputs, X):
+        """Return where a stream is: at its last batch, at an earlier fit, or at zero."""
+        if not is_first:
+            return StreamState(self.coef_, self.intercept_, self.t_, self._largest_norm)
+        shape = (n_outputs, X.shape[1])
+        if hasattr(self, "coef_") and self.coef_.shape == shape:
+            return StreamState(self.coef_, self.intercept_)
+        return StreamState.zeros(*shape, X.dtype)
+
+    def _stream_objective(self):
+        """Return the objective of a stream; by default with the penalties of a fit before."""
+        if self.C1 is None and hasattr(self, "C1_"):
+            return ODM(self.C1_, self.C2_, self.D).resolve(_STREAM_WEIGHT)
+        return self._objective().resolve(_STREAM_WEIGHT)

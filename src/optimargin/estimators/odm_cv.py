@@ -1,0 +1,247 @@
+"""ODM classifiers that choose their own parameters."""
+
+from optimargin.estimators.cv import GRID, BaseSelectionCV, KernelSelectionCV, forwarded
+from optimargin.estimators.odm import LinearODMClassifier, ODMClassifier
+from optimargin.objectives import ODM
+
+
+class _ODMSelectionCV(BaseSelectionCV):
+    """What both share: the grid of the loss, and the closed forms of the refitted model."""
+
+    _objective_type = ODM
+    _parameter_constraints: dict = {
+        **BaseSelectionCV._parameter_constraints,
+        "C1s": GRID,
+        "C2s": GRID,
+        "Ds": GRID,
+    }
+
+    # The parameters stay those chosen with all samples.
+    loo_decision_function = forwarded(ODMClassifier.loo_decision_function)
+    kfold_decision_function = forwarded(ODMClassifier.kfold_decision_function)
+    loo_error_bound = forwarded(ODMClassifier.loo_error_bound)
+
+
+class ODMClassifierCV(KernelSelectionCV, _ODMSelectionCV):
+    """Kernel optimal margin distribution machine that chooses its own parameters.
+
+    Without a grid it searches continuously over `C1`, `C2`, `D` and the width of the RBF
+    kernel for the smallest held-out loss, a smooth form of the error rate. Held-out
+    predictions come in closed form from one fit per point, so that the whole search costs about
+    as much as a hundred fits. With a grid every point is scored: by leave-one-out in closed
+    form, or, when `cv` is given, by exact, warm-started fits to its folds.
+
+    Parameters
+    ----------
+    C1s, C2s, Ds : array-like or "paper", default=None
+        The values of `C1`, `C2` and `D`. When none of the grids is given there is no grid.
+        When some are, the others are the paper's: 1, 2, 4, ..., 1024 for `C1` and `C2`, and
+        0, 0.1, ..., 0.5 for `D`. ``ODMClassifierCV(C1s="paper")`` is the paper's whole grid.
+    gammas : array-like, default=None
+        The values of `gamma`, for the kernels "rbf", "poly" and "sigmoid".
+    widths : array-like or "paper", default=None
+        For the RBF kernel instead of `gammas`: widths s in ``exp(-|x - z|^2 / (2 s^2))`` as
+        multiples of the mean distance of the samples. The paper's are 1/4, 1/2, 1, 2, 4.
+        Other kernels with a `gamma` have ``gamma="scale"`` unless `gammas` are given.
+    kernel, degree, coef0, fit_intercept, solver, cache_size, tol, max_iter, class_weight
+        As in `ODMClassifier`.
+    cv : int, cross-validation generator or iterable, default=None
+        None means closed form: leave-one-out with a grid, three times repeated stratified
+        5-fold without. Else exact fits to the folds; `class_weight` is applied anew in each.
+    scoring : str or callable, default=None
+        A scorer of scikit-learn that works on decision values or labels, or ``"smooth"``: one
+        minus the smooth loss. None means the accuracy with a grid and ``"smooth"`` without.
+        The search without a grid always follows the smooth loss; another `scoring` chooses
+        among the points it has seen.
+    max_evals : int, default=40
+        How many points the search without a grid may look at.
+    max_samples : int or None, default=2000
+        The search without a grid and without `cv` uses at most so many samples, drawn from
+        each class alike. The chosen model is always fitted to all samples.
+    n_jobs : int, default=None
+        The number of threads for a grid, which work on its widths and folds. The search without
+        a grid does not use them: most of its points follow from the ones before, and above
+        1000 samples a point keeps the threads of BLAS busy by itself.
+    verbose : int, default=0
+        Above zero, progress and the time left are written to standard error.
+    random_state : int, RandomState instance or None, default=0
+        Deals samples out to folds and places the first points of the search. The default
+        makes fits reproducible.
+
+    Attributes
+    ----------
+    C1_, C2_, D_ : float
+        The chosen parameters.
+    gamma_ : float
+        The chosen kernel parameter, for kernels that have one.
+    best_score_ : float
+        The held-out score of the chosen point.
+    best_index_ : int
+        Its place in `cv_results_`.
+    cv_results_ : dict of ndarray
+        One entry per point, ready for a data frame: ``params``, ``param_C1``, ...,
+        ``mean_test_score``, ``rank_test_score`` and, with `cv` and a grid,
+        ``split0_test_score``, ... and ``std_test_score``. After an interrupt it holds what
+        was computed until then.
+    best_estimator_ : ODMClassifier
+        The refitted classifier. All its fitted attributes (``classes_``, ``support_``,
+        ``dual_coef_``, ``intercept_``, ``objective_``, ``dual_gap_``, ...) are attributes of
+        this object, too.
+
+    See Also
+    --------
+    LinearODMClassifierCV : For linear models.
+    odm_path : All solutions of a grid.
+
+    Notes
+    -----
+    Of equally good grid points the smoothest model is chosen: the smallest `C1`, then the
+    smallest `C2`, the largest `D`, the smallest gamma.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.model_selection import train_test_split
+    >>> from optimargin import ODMClassifierCV
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> X_train, X_test, y_train, y_test = train_test_split(X / X.max(axis=0), y, random_state=0)
+    >>> model = ODMClassifierCV().fit(X_train, y_train)
+    >>> bool(model.score(X_test, y_test) > 0.95)
+    True
+    """
+
+    _tuned = ODMClassifier
+    _parameter_constraints: dict = {
+        **_ODMSelectionCV._parameter_constraints,
+        **KernelSelectionCV._parameter_constraints,
+        "solver": ODMClassifier._parameter_constraints["solver"],
+        "cache_size": ODMClassifier._parameter_constraints["cache_size"],
+    }
+
+    def __init__(
+        self,
+        C1s=None,
+        C2s=None,
+        Ds=None,
+        *,
+        gammas=None,
+        widths=None,
+        kernel="rbf",
+        degree=3,
+        coef0=0.0,
+        fit_intercept=True,
+        cv=None,
+        scoring=None,
+        max_evals=40,
+        max_samples=2000,
+        n_jobs=None,
+        verbose=0,
+        solver="auto",
+        cache_size=2000,
+        tol=1e-6,
+        max_iter=1000,
+        class_weight=None,
+        random_state=0,
+    ):
+        self.C1s = C1s
+        self.C2s = C2s
+        self.Ds = Ds
+        self.gammas = gammas
+        self.widths = widths
+        self.kernel = kernel
+        self.degree = degree
+        self.coef0 = coef0
+        self.fit_intercept = fit_intercept
+        self.cv = cv
+        self.scoring = scoring
+        self.max_evals = max_evals
+        self.max_samples = max_samples
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.solver = solver
+        self.cache_size = cache_size
+        self.tol = tol
+        self.max_iter = max_iter
+        self.class_weight = class_weight
+        self.random_state = random_state
+
+
+class LinearODMClassifierCV(_ODMSelectionCV):
+    """Linear optimal margin distribution machine that chooses its own parameters.
+
+    The linear form of `ODMClassifierCV`, which describes how.
+
+    Parameters
+    ----------
+    C1s, C2s, Ds : array-like or "paper", default=None
+        As in `ODMClassifierCV`.
+    fit_intercept, solver, tol, max_iter, class_weight
+        As in `LinearODMClassifier`.
+    cv, scoring, max_evals, n_jobs, verbose, random_state
+        As in `ODMClassifierCV`.
+    max_samples : int or None, default=20000
+        As in `ODMClassifierCV`.
+
+    Attributes
+    ----------
+    C1_, C2_, D_ : float
+        The chosen parameters.
+    best_score_, best_index_, cv_results_
+        As in `ODMClassifierCV`.
+    best_estimator_ : LinearODMClassifier
+        The refitted classifier, whose fitted attributes (``coef_``, ``intercept_``, ...) are
+        attributes of this object, too.
+
+    See Also
+    --------
+    ODMClassifierCV : For kernels.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from optimargin import LinearODMClassifierCV
+    >>> X, y = load_iris(return_X_y=True)
+    >>> LinearODMClassifierCV().fit(X, y).coef_.shape
+    (3, 4)
+    """
+
+    _tuned = LinearODMClassifier
+    _parameter_constraints: dict = {
+        **_ODMSelectionCV._parameter_constraints,
+        "solver": LinearODMClassifier._parameter_constraints["solver"],
+    }
+
+    def __init__(
+        self,
+        C1s=None,
+        C2s=None,
+        Ds=None,
+        *,
+        fit_intercept=True,
+        cv=None,
+        scoring=None,
+        max_evals=40,
+        max_samples=20000,
+        n_jobs=None,
+        verbose=0,
+        solver="auto",
+        tol=1e-6,
+        max_iter=1000,
+        class_weight=None,
+        random_state=0,
+    ):
+        self.C1s = C1s
+        self.C2s = C2s
+        self.Ds = Ds
+        self.fit_intercept = fit_intercept
+        self.cv = cv
+        self.scoring = scoring
+        self.max_evals = max_evals
+        self.max_samples = max_samples
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.class_weight = class_weight
+        self.random_state = random_state

@@ -1,0 +1,338 @@
+"""Predictions for samples left out, from the fit itself.
+
+On the active set S of a fit the loss is quadratic: with curvatures c_i, aims a_i (where the pull
+c_i (a_i - f_i) of a sample would vanish) and M = K_SS + diag(1 / c), the coefficients and the
+intercept solve the bordered system
+
+    [ M  1 ] [theta]   [a]                           [ P   q ]
+    [ 1' 0 ] [  b  ] = [0],      whose inverse is    [ q'  . ]    (P = M^-1 without intercept).
+
+Removing the samples B, with the weights of the others kept, asks for theta_B = 0. As long as
+no other sample enters or leaves S, that is
+
+    u = (P_BB)^-1 theta_B,   theta' = theta - P_SB u,   b' = b - q_B' u,
+
+and the removed samples of S get the decision values a_B - u; for one sample that is
+a_i - theta_i / P_ii. Samples off S do not matter to the fit, so removing them changes nothing.
+The feature-space form removes rows from the normal equations instead. Where memberships do
+change, Newton steps that start at this point give the exact answer.
+
+Derivatives. A function F of held-out decision values changes with the aims by the adjoint: the
+solution of the same system with the derivatives of F by (theta, b) on the right-hand side. With
+the loss, curvatures and aims change: dF = adjoint' (da + (a - f) dlog c).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from optimargin._linalg import Factor, solve_spd
+from optimargin.designs.base import by_space
+from optimargin.solvers import Newton
+
+_BLOCK_ELEMENTS = 1 << 20  # 8 MB of float64 for a block of packed rows
+_EXACT_GAP = 1e-14
+_SINGULAR = 1e-13  # of a pivot that is at most one
+
+
+def leave_one_out(problem, coef, intercept, *, exact=False):
+    """Return the decision value of each sample for the model fitted without it.
+
+    Parameters
+    ----------
+    problem : AdditiveProblem
+        Its loss must be piecewise quadratic.
+    coef, intercept : ndarray, float
+        The solution of `problem`.
+    exact : bool, default=False
+        Follow the samples that enter or leave the active set when another one is removed, so
+        that the values equal those of a refit. It costs a few Newton steps for each sample
+        whose removal changes the active set.
+
+    Returns
+    -------
+    decision : ndarray of shape (n_samples,)
+        With the intercept.
+    """
+    system = active_system(problem, problem.point(coef, intercept))
+    decision = system.leave_one_out()
+    if exact:
+        for row in system.active:
+            decision[row] = _left_out(system, np.array([row]))[0]
+    return decision
+
+
+def leave_folds_out(problem, coef, intercept, folds, *, exact=False):
+    """Return the decision value of each sample for the model fitted without its fold.
+
+    Parameters
+    ----------
+    problem, coef, intercept, exact
+        As in `leave_one_out`.
+    folds : iterable of ndarray
+        The samples of each fold; every sample must be in exactly one.
+
+    Returns
+    -------
+    decision : ndarray of shape (n_samples,)
+    """
+    system = active_system(problem, problem.point(coef, intercept))
+    decision = np.empty(problem.design.n_samples)
+    for rows in folds:
+        decision[rows] = _left_out(system, np.asarray(rows), exact=exact)
+    return decision
+
+
+def _left_out(system, rows, *, exact=True):
+    """Return the decision values of `rows` for the model without them."""
+    problem = system.problem
+    model = system.model_without(rows)
+    if not exact:
+        return problem.design.decision(model.coef)[rows] + model.intercept
+    reduced = problem.without(rows)
+    point = reduced.point(model.coef, model.intercept)
+    if point.relative_gap > _EXACT_GAP:
+        solver = Newton(tol=_EXACT_GAP, max_iter=1000)
+        solution = solver.solve(reduced, point.coef, point.intercept)
+        point = reduced.point(solution.coef, solution.intercept)
+    return point.decision[rows] + point.intercept
+
+
+def active_system(problem, point):
+    """Return the linear system that the solution of a problem satisfies on its active set."""
+    return by_space(problem.design, FeatureSystem, SampleSystem)(problem, point)
+
+
+class _System:
+    """The active set of a solution.
+
+    Attributes
+    ----------
+    active : ndarray of shape (n_active,)
+    root : ndarray of shape (n_active,)
+        Roots of the curvatures.
+    aim : ndarray of shape (n_active,)
+    """
+
+    def __init__(self, problem, point):
+        self.problem = problem
+        self.point = point
+        self.decision = point.decision + point.intercept
+        self.active = np.flatnonzero(point.curvature)
+        if np.count_nonzero(point.pull) > np.count_nonzero(point.pull[self.active]):
+            raise TypeError(
+                f"{type(problem.loss).__name__} has no closed form for samples left out: its pull "
+                "must vanish where its curvature does."
+            )
+        curvature = point.curvature[self.active]
+        self.root = np.sqrt(curvature)
+        self.aim = self.decision[self.active] + point.pull[self.active] / curvature
+
+    def chain(self, adjoint, decision):
+        """Return the derivatives of a function by the parameters of the loss.
+
+        Parameters
+        ----------
+        adjoint, decision : ndarray of shape (n_active,)
+            Derivatives by the aims, and decision values of the model they are of.
+        """
+        problem, point, active = self.problem, self.point, self.active
+        log_curvature, aim = problem.loss.parameter_slopes(
+            point.pull[active], point.curvature[active], problem.target.take(active)
+        )
+        return log_curvature @ (adjoint * (self.aim - decision)) + aim @ adjoint
+
+
+class SampleSystem(_System):
+    """Coefficients belong to samples: removing samples down-dates the inverse."""
+
+    def __init__(self, problem, point):
+        super().__init__(problem, point)
+        self._inverse = None
+        if self.active.size:
+            self._factor = Factor(self.matrix_of(slice(None)))
+            self._ones = self._factor.solve(self.root)
+            self._border = self.root @ self._ones
+
+    def matrix_of(self, part):
+        """Return ``I + C^1/2 K C^1/2`` of a part of the active set."""
+        root = self.root[part]
+        A = self.problem.design.block(self.active[part])
+        A *= root
+        A *= root[:, None]
+        A[np.diag_indices_from(A)] += 1.0
+        return A
+
+    def leave_one_out(self):
+        """Return the decision value of each sample for the model without it."""
+        decision = self.decision.copy()
+        if self.active.size == 0:
+            return decision
+        root = self._factor.inverse_root()
+        pivot = np.einsum("ij,ij->i", root, root)
+        if self.problem.fit_intercept:
+            pivot -= self._ones**2 / self._border
+        # Alone in the active set, a sample leaves no model behind to ask.
+        known = pivot > _SINGULAR
+        rows = self.active[known]
+        change = self.point.coef[rows] / (self.root[known] ** 2 * pivot[known])
+        decision[rows] = self.aim[known] - change
+        return decision
+
+    def model_without(self, rows):
+        """Return the model without `rows`."""
+        coef, intercept = self.point.coef.copy(), self.point.intercept
+        is_left_out = np.isin(self.active, rows)
+        left_out = np.flatnonzero(is_left_out)
+        if left_out.size == self.active.size:
+            return _SampleModel(self, np.zeros_like(coef), intercept, left_out[:0])
+        columns = self._inverse_columns(left_out)
+        theta = coef[self.active]
+        u = theta[left_out] / self.root[left_out]
+        if u.size:
+            u = solve_spd(np.ascontiguousarray(columns[left_out]), u)
+        coef[self.active] = theta - self.root * (columns @ u)
+        coef[self.active[left_out]] = 0.0
+        if self.problem.fit_intercept:
+            intercept -= self._ones[left_out] @ u / self._border
+        return _SampleModel(self, coef, intercept, np.flatnonzero(~is_left_out))
+
+    def _inverse_columns(self, left_out):
+        """Return columns of P, scaled by the roots of the curvatures."""
+        if self._inverse is None:
+            self._inverse = self._factor.solve(np.eye(self.active.size))
+            if self.problem.fit_intercept:
+                self._inverse -= np.outer(self._ones, self._ones / self._border)
+        return self._inverse[:, left_out]
+
+
+class FeatureSystem(_System):
+    """Coefficients belong to features: removing samples takes rows from the equations."""
+
+    def __init__(self, problem, point):
+        super().__init__(problem, point)
+        design, n_coef = problem.design, problem.design.n_coef
+        lower = design.weighted_gram(point.curvature)
+        matrix = np.tril(lower) + np.tril(lower, -1).T
+        matrix[np.arange(n_coef), np.arange(n_coef)] += 1.0
+        pull = np.zeros(design.n_samples)
+        pull[self.active] = point.curvature[self.active] * self.aim
+        right = np.append(design.represent(pull), pull.sum())
+        self._size = n_coef + problem.fit_intercept
+        self._full = np.ascontiguousarray(matrix[: self._size, : self._size]), right[: self._size]
+
+    def leave_one_out(self):
+        """Return the decision value of each sample for the model without it."""
+        decision = self.decision.copy()
+        whitened = Factor(self._full[0]).inverse_root()
+        n_block = max(_BLOCK_ELEMENTS // self._size, 1)
+        for first in range(0, self.active.size, n_block):
+            part = slice(first, first + n_block)
+            rows, aim = self.active[part], self.aim[part]
+            image = self._packed(rows) @ whitened
+            leverage = self.root[part] ** 2 * np.einsum("ij,ij->i", image, image)
+            known = 1 - leverage > _SINGULAR
+            change = leverage[known] * aim[known]
+            decision[rows[known]] = (decision[rows[known]] - change) / (1 - leverage[known])
+        return decision
+
+    def model_without(self, rows):
+        """Return the model without `rows`: their contributions leave the normal equations."""
+        matrix, right = self._full
+        left_out = np.zeros(self.decision.size, dtype=bool)
+        left_out[rows] = True
+        gone = np.flatnonzero(left_out[self.active])
+        if gone.size:
+            gram, sums = self.problem.design.normal_equations(
+                self.active[gone], self.root[gone] ** 2, self.aim[gone]
+            )
+            matrix = np.ascontiguousarray(matrix - gram[: self._size, : self._size])
+            right = right - sums[: self._size]
+        factor = Factor(matrix)
+        return _FeatureModel(self, rows, factor, *self.split(factor.solve(right)))
+
+    def split(self, vector):
+        """Return coefficients and intercept."""
+        if not self.problem.fit_intercept:
+            return vector, self.point.intercept
+        return vector[:-1], float(vector[-1])
+
+    def _packed(self, rows):
+        packed = self.problem.design.feature_rows(rows)
+        if not self.problem.fit_intercept:
+            return packed
+        return np.column_stack([packed, np.ones(rows.size)])
+
+
+@dataclass(frozen=True)
+class _SampleModel:
+    """A model without some samples, in sample space.
+
+    Attributes
+    ----------
+    system : SampleSystem
+    coef : ndarray of shape (n_samples,)
+    intercept : float
+    kept : ndarray
+        Which of the active samples took part.
+    """
+
+    system: SampleSystem
+    coef: np.ndarray
+    intercept: float
+    kept: np.ndarray
+
+    def adjoint(self, by_coef, by_intercept):
+        """Return the derivatives by the aims of a function of this model, of shape (n_active,).
+
+        Parameters
+        ----------
+        by_coef : ndarray of shape (n_coef,)
+            The derivative of the function by the coefficients.
+        by_intercept : float
+        """
+        system, kept = self.system, self.kept
+        adjoint = np.zeros(system.active.size)
+        if kept.size:
+            root = system.root[kept]
+            right = np.column_stack([root * by_coef[system.active[kept]], root])
+            x, q = Factor(system.matrix_of(kept)).solve(right).T
+            if system.problem.fit_intercept:
+                x = x + (by_intercept - root @ x) / (root @ q) * q
+            adjoint[kept] = root * x
+        return adjoint
+
+
+@dataclass(frozen=True)
+class _FeatureModel:
+    """A model without some samples, in feature space.
+
+    Attributes
+    ----------
+    system : FeatureSystem
+    rows : ndarray
+        The samples left out.
+    factor : Factor
+        Of its normal equations.
+    coef : ndarray of shape (n_coef,)
+    intercept : float
+    """
+
+    system: FeatureSystem
+    rows: np.ndarray
+    factor: Factor
+    coef: np.ndarray
+    intercept: float
+
+    def adjoint(self, by_coef, by_intercept):
+        """Return the derivatives by the aims; see `_SampleModel.adjoint`."""
+        system = self.system
+        problem = system.problem
+        right = np.append(by_coef, by_intercept) if problem.fit_intercept else by_coef
+        coef, intercept = system.split(self.factor.solve(right))
+        image = problem.design.decision(coef)
+        if problem.fit_intercept:
+            image += intercept
+        image *= system.point.curvature
+        image[self.rows] = 0.0
+        return image[system.active]

@@ -1,0 +1,206 @@
+"""Refitters of the large margin distribution machine.
+
+The hinge loss has no closed form for samples left out, so that these predict test samples only.
+In sample space one eigendecomposition of the Gram matrix serves every `lambda1`, `lambda2` only
+moves the box of the dual variables, and each solve starts at the last one's solution. In
+feature space a solve is a dozen small factorisations by the interior point method, which cannot
+use a start: it pays off where samples are many.
+"""
+
+from abc import abstractmethod
+from dataclasses import replace
+
+import numpy as np
+
+from optimargin._core._box_qp import BoxQP
+from optimargin.held_out.refitter import HeldOut, Refitter, Solved
+from optimargin.problems.ldm_dual import CholeskyShrinkage, EighShrinkage, LDMDual, scaled_gram
+from optimargin.solvers import InteriorPoint, LDMDualCD, Solution
+from optimargin.solvers.ldm_systems import SampleSystem
+
+_TOL = 1e-9
+_MAX_ITER = 1000
+_SWEEPS = 20  # of coordinate descent where an active set method has no neighbour to start at
+
+
+class LDMSolved(Solved):
+    """Solutions of all outputs.
+
+    An output whose class did not occur has none: its decision value is that of the other.
+    """
+
+    def __init__(self, solutions, labels, test):
+        self.solutions = solutions
+        self._labels, self._test = labels, test
+
+    @property
+    def coef(self):
+        """Coefficients in the representation of the design."""
+        return np.array([solution.coef for solution in self.solutions])
+
+    @property
+    def intercept(self):
+        """Intercepts."""
+        return np.array([solution.intercept for solution in self.solutions])
+
+    @property
+    def objective(self):
+        """The minima."""
+        return np.array([solution.objective for solution in self.solutions])
+
+    @property
+    def dual_gap(self):
+        """Certified relative duality gaps."""
+        return np.array([solution.dual_gap for solution in self.solutions])
+
+    def predict_test(self):
+        """Return decision values of the test samples; they have no derivatives."""
+        test = self._test
+        decision = [
+            np.full(test.n_samples, y[0]) if s is None else test.decision(s.coef) + s.intercept
+            for s, y in zip(self.solutions, self._labels, strict=True)
+        ]
+        return HeldOut(np.stack(decision, axis=1), None)
+
+
+class _LDMRefitter(Refitter):
+    """What both spaces share: the problems and their last solutions.
+
+    Parameters
+    ----------
+    design : Design
+    targets : list of Target
+    fit_intercept : bool
+    test : GramTest or FeatureTest, default=None
+    """
+
+    def __init__(self, design, targets, fit_intercept, test=None):
+        self.design = design
+        self.targets = targets
+        self.fit_intercept = fit_intercept
+        self.test = test
+
+    def solve(self, objective):
+        """Solve the problem of every output whose class occurs."""
+        solutions = [
+            self._solve(k, objective.problem(self.design, target, fit_intercept=self.fit_intercept))
+            if np.ptp(target.value) > 0
+            else None
+            for k, target in enumerate(self.targets)
+        ]
+        return LDMSolved(solutions, [target.value for target in self.targets], self.test)
+
+    @abstractmethod
+    def _solve(self, k, problem):
+        """Return the `Solution` of problem number `k`."""
+
+
+class LDMSampleRefitter(_LDMRefitter):
+    """Problems over a design in sample space.
+
+    Parameters
+    ----------
+    design : GramDesign
+    targets, fit_intercept, test
+        As in `_LDMRefitter`.
+    solver : LDMDualCD, default=None
+    """
+
+    def __init__(self, design, targets, fit_intercept, test=None, solver=None):
+        super().__init__(design, targets, fit_intercept, test)
+        self._solver = solver or LDMDualCD(tol=_TOL, max_iter=_MAX_ITER)
+        self._make_shrinkage: type = EighShrinkage
+        self._starts: list = [None] * len(targets)
+        self._forget_kernel()
+
+    def change_kernel(self, K, test=None, slope=None, slope_test=None):
+        """Go on with another kernel; one that is used once is not worth decomposing."""
+        self.design = type(self.design)(K)
+        self.test = None if test is None else type(self.test)(test)
+        self._make_shrinkage = CholeskyShrinkage
+        self._forget_kernel()
+
+    def _forget_kernel(self):
+        self._shrinkage = None
+        self._duals: list = [None] * len(self.targets)
+
+    def _dual(self, k, problem):
+        """Return the dual of a problem; its matrix changes with lambda1 only."""
+        if self._shrinkage is None:
+            self._shrinkage = self._make_shrinkage(scaled_gram(problem))
+        dual = self._duals[k]
+        if dual is None or dual.problem.lambda1 != problem.lambda1:
+            dual = LDMDual.of(problem, self._shrinkage)
+        self._duals[k] = dual = replace(dual, problem=problem)
+        return dual
+
+    def _solve(self, k, problem):
+        dual = self._dual(k, problem)
+        point, n_iter = self._solver.solve_system(SampleSystem(dual), self._starts[k])
+        center = 0.0
+        if problem.fit_intercept:
+            center = point.intercept + float(problem.balanced @ point.decision)
+        self._starts[k] = point.box_dual, center
+        return Solution.from_point(point, n_iter)
+
+
+class LDMBoxRefitter(LDMSampleRefitter):
+    """Problems without an intercept, by a compiled active set method.
+
+    In variables that count from their lower bounds neighbouring points of a grid have nearly the
+    same active bounds: each solve starts at the last one of the same C.
+
+    Parameters
+    ----------
+    design, targets, test
+        As in `LDMSampleRefitter`.
+    margin_tol : float
+        How far margins may be from optimal.
+    """
+
+    def __init__(self, design, targets, test=None, *, margin_tol):
+        super().__init__(design, targets, False, test)
+        self._margin_tol = margin_tol
+        self._boxes: dict = {}
+        self._box_starts: dict = {}
+
+    def _solve(self, k, problem):
+        dual = self._dual(k, problem)
+        lambda1, box, row_sums = self._boxes.get(k, (None, None, None))
+        if lambda1 != problem.lambda1:
+            box = BoxQP(dual.H * np.outer(problem.y, problem.y))
+            row_sums = problem.y * (dual.H @ (problem.y * problem.weight))
+            self._boxes[k] = problem.lambda1, box, row_sums
+        known = self._box_starts.get((k, problem.C))
+        a = np.zeros(problem.y.size) if known is None else known.copy()
+        n_sweeps = _SWEEPS if known is None else 0
+        width = problem.C * problem.weight
+        linear = 1.0 - problem.lambda2 * row_sums
+        if not box.solve(linear, width, a, self._margin_tol, n_sweeps):
+            raise ArithmeticError(
+                f"No solution at C={problem.C:g}, lambda1={problem.lambda1:g}, "
+                f"lambda2={problem.lambda2:g}."
+            )
+        self._box_starts[k, problem.C] = a
+        return Solution.from_point(dual.point(problem.lower + a, 0.0), box.n_steps)
+
+
+class LDMFeatureRefitter(_LDMRefitter):
+    """Problems over features, fewer than the samples.
+
+    Parameters
+    ----------
+    design : FeatureDesign
+    targets, fit_intercept, test
+        As in `_LDMRefitter`.
+    by_interior_point : bool
+        Whether features are few enough for matrices of their size.
+    """
+
+    def __init__(self, design, targets, fit_intercept, test=None, *, by_interior_point):
+        super().__init__(design, targets, fit_intercept, test)
+        make = InteriorPoint if by_interior_point else LDMDualCD
+        self._solver = make(tol=_TOL, max_iter=_MAX_ITER)
+
+    def _solve(self, k, problem):
+        return self._solver.solve(problem)

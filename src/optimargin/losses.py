@@ -1,0 +1,277 @@
+"""Losses of the shortfall: what a sample costs, and nothing about data, labels or solvers.
+
+A loss l(r) is convex in the shortfall r = s (t - f) of a decision value f from its target t, with
+orientation s (`optimargin.targets`). Its contribution to an objective is sum_i w_i l(r_i), and the
+pull of a sample on its decision value is
+
+    p_i = -w_i dl(r_i)/df_i = w_i s_i l'(r_i).
+
+A new loss implements `terms` and `conjugate_terms`. It then works with every solver, with chunks,
+with closed-form held-out values and with tuning; `tests/test_losses.py` checks any loss added to
+its list. What may be added for speed or for a search by gradients is marked "optional".
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+
+from optimargin._core._coordinate_descent import BandStep, PythonStep
+from optimargin._core._losses import band_derivatives, band_evaluate
+from optimargin._threads import n_threads_for
+
+_OPERATIONS = 20  # that one sample takes
+_MAX_BISECTIONS = 200
+
+
+class Loss(ABC):
+    """A convex, differentiable loss of the shortfall.
+
+    Closed-form held-out values need a piecewise quadratic one whose slope vanishes wherever its
+    curvature does.
+    """
+
+    parameters: tuple[str, ...] = ()
+    """Optional: what `parameter_slopes` differentiates by."""
+
+    @abstractmethod
+    def terms(self, shortfall):
+        """Return l(r), l'(r) and l''(r), each of the shape of `shortfall`."""
+
+    @abstractmethod
+    def conjugate_terms(self, slope):
+        """Return the convex conjugate ``max over r of slope r - l(r)``, infinite where it is."""
+
+    @property
+    @abstractmethod
+    def smoothness(self) -> float:
+        """The largest second derivative."""
+
+    half_width: float = 0.0
+    """l'(r) vanishes for ``|r| <= half_width`` at most, and perhaps on all of one side."""
+
+    def evaluate(self, decision, target, offset=0.0):
+        """Return value and derivatives over all samples, at decision values plus `offset`.
+
+        Parameters
+        ----------
+        decision : ndarray of shape (n_samples,)
+        target : Target
+        offset : float
+
+        Returns
+        -------
+        value : float
+            ``sum(weight * loss)``.
+        pull : ndarray of shape (n_samples,)
+            Minus the derivatives of `value` by the decision values.
+        curvature : ndarray of shape (n_samples,)
+            The second derivatives; zero marks a sample that is not active.
+        """
+        value, slope, curvature = self.terms(target.shortfall(decision + offset))
+        pull = target.weight * target.orientation * slope
+        return float(target.weight @ value), pull, target.weight * curvature
+
+    def derivatives(self, decision, target, length, *, offset=0.0, step=None, step_offset=0.0):
+        """Return derivatives of the loss by the length of a step.
+
+        Parameters
+        ----------
+        decision : ndarray of shape (n_samples,)
+        target : Target
+        length : float
+            Decision values are ``decision + offset + length * (step + step_offset)``.
+        offset, step_offset : float
+        step : ndarray of shape (n_samples,), default=None
+            Zeros when not given.
+
+        Returns
+        -------
+        first : float
+        magnitude : float
+            The sum of the absolute terms of `first`, the scale of its rounding error.
+        second : float
+        """
+        moved = np.full(decision.size, step_offset) if step is None else step + step_offset
+        _, pull, curvature = self.evaluate(decision + length * moved, target, offset)
+        terms = pull * moved
+        return -terms.sum(), np.abs(terms).sum(), curvature @ (moved * moved)
+
+    def conjugate(self, pull, target):
+        """Return what pulls subtract from the dual objective, infinite if they are infeasible.
+
+        That is ``sum(w * conjugate(s * pull / w) - t * pull)``.
+        """
+        used = target.weight > 0
+        if pull[~used].any():
+            return np.inf
+        weight, signed = target.weight[used], (target.orientation * pull)[used]
+        return float(weight @ self.conjugate_terms(signed / weight) - target.value @ pull)
+
+    def coordinate_step(self, target):
+        """Return the minimiser of the dual over one variable, for coordinate and stochastic steps.
+
+        Optional: the default is written in Python, and slow.
+        """
+        return PythonStep(_ScalarRule(self, target))
+
+    def parameter_slopes(self, pull, curvature, target):
+        """Return how the quadratic pieces change with the parameters of the loss; optional.
+
+        On its piece the pull of a sample is ``c (a - f)`` with its curvature c and aim a.
+
+        Parameters
+        ----------
+        pull, curvature : ndarray of shape (n_samples,)
+            As `evaluate` returned them, of active samples alone.
+        target : Target
+            Of the same samples.
+
+        Returns
+        -------
+        log_curvature : ndarray of shape (n_parameters, n_samples)
+            Derivatives of log c.
+        aim : ndarray of shape (n_parameters, n_samples)
+            Derivatives of a.
+        """
+        return np.zeros((0, pull.size)), np.zeros((0, pull.size))
+
+
+class _ScalarRule:
+    """One coordinate of the dual of any loss: p = pull(f + q (p - p_old)), a scalar equation.
+
+    Its left side minus its right side increases in p, so that Newton's method kept inside a
+    bracket finds the zero.
+    """
+
+    def __init__(self, loss, target):
+        self._loss = loss
+        self._target = target
+
+    def _terms(self, i, f):
+        target = self._target
+        s, w = target.orientation[i], target.weight[i]
+        _, slope, curvature = self._loss.terms(np.array([s * (target.value[i] - f)]))
+        return w * s * float(slope[0]), w * float(curvature[0])
+
+    def pull(self, i, f):
+        return self._terms(i, f)[0]
+
+    def solve(self, i, q, p, f):
+        low, high = -np.inf, np.inf
+        start, f = p, f - q * p
+        for _ in range(_MAX_BISECTIONS):
+            pull, curvature = self._terms(i, f + q * p)
+            excess = p - pull
+            if excess == 0 or abs(excess) <= 1e-15 * max(abs(p), abs(pull)):
+                return p
+            low, high = (p, high) if excess < 0 else (low, p)
+            p = p - excess / (1 + q * curvature)
+            if not low < p < high:
+                if not (np.isfinite(low) and np.isfinite(high)):
+                    return start
+                p = 0.5 * (low + high)
+                if p in (low, high):
+                    return p
+        return p
+
+    def curvature(self, i, p):
+        # Only scales the measure of progress: that of the penalty is enough.
+        return 0.0
+
+
+@dataclass(frozen=True)
+class BandLoss(Loss):
+    """``l(r) = C1 max(0, r - D)**2 + C2 max(0, -r - D)**2``.
+
+    Quadratic on both sides of a band of half-width `D` around the target, inside which a sample
+    costs nothing: the loss of the optimal margin distribution machine.
+    """
+
+    C1: float
+    C2: float
+    D: float
+
+    parameters = ("log C1", "log C2", "D")
+
+    def terms(self, shortfall):
+        """Return l, l' and l''."""
+        below, above = shortfall > self.D, shortfall < -self.D
+        penalty = np.where(below, self.C1, 0.0) + np.where(above, self.C2, 0.0)
+        distance = np.where(below, shortfall - self.D, 0.0)
+        distance += np.where(above, shortfall + self.D, 0.0)
+        return penalty * distance**2, 2 * penalty * distance, 2 * penalty
+
+    def conjugate_terms(self, slope):
+        """Return ``slope**2 / (4 C) + D |slope|`` with the C of its side."""
+        slope = np.asarray(slope, dtype=np.float64)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            above = np.where(slope < 0, slope**2 / (4 * self.C2), 0.0)
+        return np.where(slope > 0, slope**2 / (4 * self.C1), above) + self.D * np.abs(slope)
+
+    def evaluate(self, decision, target, offset=0.0):
+        """Return value, pull and curvature in one compiled pass."""
+        pull = np.empty_like(decision)
+        curvature = np.empty_like(decision)
+        value = band_evaluate(
+            decision,
+            offset,
+            target.value,
+            target.orientation,
+            target.weight,
+            self.C1,
+            self.C2,
+            self.D,
+            pull,
+            curvature,
+            n_threads_for(_OPERATIONS * decision.size),
+        )
+        return value, pull, curvature
+
+    def derivatives(self, decision, target, length, *, offset=0.0, step=None, step_offset=0.0):
+        """Return derivatives by the length of a step in one compiled pass."""
+        return band_derivatives(
+            decision,
+            offset,
+            step,
+            step_offset,
+            target.value,
+            target.orientation,
+            target.weight,
+            self.C1,
+            self.C2,
+            self.D,
+            length,
+            n_threads_for(_OPERATIONS * decision.size),
+        )
+
+    def coordinate_step(self, target):
+        """Return the compiled minimiser of the dual over one variable."""
+        with np.errstate(divide="ignore"):
+            ridge1 = 1.0 / (2 * self.C1 * target.weight)
+            ridge2 = 1.0 / (2 * self.C2 * target.weight)
+        return BandStep(target.value, target.orientation, ridge1, ridge2, self.D)
+
+    def parameter_slopes(self, pull, curvature, target):
+        """Return derivatives by log C1, log C2 and D.
+
+        A sample below the band aims at ``t - s D`` with curvature ``2 C1 w``, one above it at
+        ``t + s D`` with ``2 C2 w``.
+        """
+        below = target.orientation * pull > 0
+        none = np.zeros(pull.size)
+        outwards = np.where(below, -target.orientation, target.orientation)
+        return (
+            np.array([below, ~below, none], dtype=np.float64),
+            np.array([none, none, outwards]),
+        )
+
+    @property
+    def smoothness(self) -> float:
+        """The largest second derivative."""
+        return 2 * max(self.C1, self.C2)
+
+    @property
+    def half_width(self) -> float:  # type: ignore[override]
+        """The half-width of the band."""
+        return self.D

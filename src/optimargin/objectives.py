@@ -1,0 +1,227 @@
+"""What is minimised for which parameters: the machines, their defaults, solvers and search boxes.
+
+An objective with all its numbers fixed makes the problem of a design and a target. As a class it
+says what the search for parameters needs to know: names, the paper's values, bounds, and how the
+coordinates of the search become parameters. A new machine with a loss of its own is a subclass of
+`AdditiveObjective`.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from optimargin.losses import BandLoss, Loss
+from optimargin.problems import AdditiveProblem, LDMProblem
+from optimargin.solvers import LDM_SOLVERS, SOLVERS, Solver
+
+LARGEST = 1e30  # penalty of a shortfall whose square is still far from overflow
+_LN2 = float(np.log(2.0))
+
+
+class Objective(ABC):
+    """A family of problems, by its parameters.
+
+    Attributes
+    ----------
+    solvers : mapping of str to type
+        The solvers of its problems, by name.
+    paper : dict of str to ndarray
+        The parameters, in the order in which the constructor takes them, with the values of
+        the paper's experiments.
+    smoother : dict of str to int
+        Of equally good models the smoothest is taken. The parameters are compared in this
+        order; 1 prefers small values, -1 large ones.
+    bounds : ndarray of shape (n_parameters, 2)
+        Of the search without a grid, in its own coordinates x.
+    has_closed_form : bool
+        Whether samples left out are predicted without fitting again.
+    has_gradient : bool
+        Whether `chain` gives derivatives of held-out scores; without, the search uses simplices.
+    """
+
+    solvers: ClassVar[Mapping[str, type[Solver]]]
+    paper: ClassVar[dict[str, np.ndarray]]
+    smoother: ClassVar[dict[str, int]]
+    bounds: ClassVar[np.ndarray]
+    has_closed_form: ClassVar[bool] = False
+    has_gradient: ClassVar[bool] = False
+
+    @classmethod
+    @abstractmethod
+    def at(cls, x) -> dict[str, float]:
+        """Return the parameters at coordinates of the search."""
+
+    @classmethod
+    def chain(cls, by_loss) -> np.ndarray:
+        """Turn derivatives by the parameters of the loss into derivatives by the coordinates.
+
+        Parameters
+        ----------
+        by_loss : ndarray of shape (n_loss_parameters,)
+            In the order of `Loss.parameters`.
+
+        Returns
+        -------
+        by_x : ndarray of shape (n_parameters,)
+        """
+        raise TypeError(f"{cls.__name__} has no derivatives.")
+
+    def resolve(self, total_weight: float) -> "Objective":
+        """Return the objective with numbers in place of None.
+
+        Parameters
+        ----------
+        total_weight : float
+            The sum of the weights of all samples, by which weights are normalised.
+        """
+        return self
+
+    @abstractmethod
+    def problem(self, design, target, *, fit_intercept: bool) -> Any:
+        """Return the problem of one output."""
+
+    def attributes(self) -> dict[str, float]:
+        """Return what a fitted estimator says about the numbers used."""
+        return {}
+
+
+class AdditiveObjective(Objective):
+    """The penalty on w plus a loss of every sample.
+
+    Attributes
+    ----------
+    loss_type : type
+        What `loss` returns.
+    """
+
+    solvers = SOLVERS
+    has_closed_form = True
+    loss_type: ClassVar[Any] = Loss
+
+    @abstractmethod
+    def loss(self) -> Loss:
+        """Return the loss."""
+
+    def problem(self, design, target, *, fit_intercept):
+        """Return the problem of one output."""
+        return AdditiveProblem(self.loss(), design, target, fit_intercept=fit_intercept)
+
+
+@dataclass(frozen=True)
+class ODM(AdditiveObjective):
+    """The optimal margin distribution machine: a band loss.
+
+    Attributes
+    ----------
+    C1 : float or None
+        Penalty below the band; None is `default_penalty` times the sum of the weights.
+    C2 : float or None
+        Penalty above the band; None is a quarter of `C1`.
+    D : float
+        Half-width of the band.
+    default_penalty : float
+        Per unit of weight.
+    """
+
+    C1: float | None = None
+    C2: float | None = None
+    D: float = 0.2
+    default_penalty: float = 1.0
+
+    has_gradient = True
+    loss_type = BandLoss
+    share_above: ClassVar[float] = 0.25  # C2 / C1 by default
+    paper = {"C1": 2.0 ** np.arange(11), "C2": 2.0 ** np.arange(11), "D": np.arange(6) / 10}
+    smoother = {"C1": 1, "C2": 1, "D": -1, "gamma": 1}
+    # log2 C1, log2 C2 / C1, D
+    bounds = np.array([[-1.0, 14.0], [-10.0, 0.0], [0.0, 0.6]])
+
+    @classmethod
+    def at(cls, x):
+        """Return C1, C2 and D at ``(log2 C1, log2 C2 / C1, D)``."""
+        C1 = 2.0 ** x[0]
+        return {"C1": float(C1), "C2": float(C1 * 2.0 ** x[1]), "D": float(x[2])}
+
+    @classmethod
+    def chain(cls, by_loss):
+        """C2 moves with C1 where their ratio is kept."""
+        by_C1, by_C2, by_D = by_loss
+        return np.array([_LN2 * (by_C1 + by_C2), _LN2 * by_C2, by_D])
+
+    def resolve(self, total_weight):
+        """Return the machine with its penalties as numbers."""
+        C1 = self.C1
+        if C1 is None:
+            C1 = self.default_penalty * total_weight
+            if not 1 / LARGEST <= C1 <= LARGEST:
+                raise ValueError(
+                    f"sample_weight (times class_weight) sums to {total_weight:.3g}, which is no "
+                    "sensible C1: give C1 a value, or scale the weights to a mean of one."
+                )
+        C2 = self.share_above * C1 if self.C2 is None else self.C2
+        return replace(self, C1=float(C1), C2=float(C2), D=float(self.D))
+
+    def loss(self):
+        """Return the band loss; penalties must be numbers."""
+        return self._band
+
+    @cached_property
+    def _band(self):  # made once: a grid asks for it in every fold
+        return BandLoss(self.C1, self.C2, self.D)  # type: ignore[arg-type]
+
+    def attributes(self):
+        """Return the penalties."""
+        return {"C1_": self.C1, "C2_": self.C2}
+
+
+@dataclass(frozen=True)
+class LDM(Objective):
+    """The large margin distribution machine: variance, mean and hinge loss of the margins."""
+
+    # lambda1 comes first because changing it costs most.
+    lambda1: float
+    lambda2: float
+    C: float
+
+    solvers = LDM_SOLVERS
+    paper = {
+        "lambda1": 2.0 ** np.arange(-8, -1),
+        "lambda2": 2.0 ** np.arange(-8, -1),
+        "C": np.array([10.0, 50.0, 100.0]),
+    }
+    smoother = {"C": 1, "lambda2": 1, "lambda1": -1, "gamma": 1}
+    # log2 lambda1, log2 lambda2 / C, log2 C
+    bounds = np.array([[-8.0, 8.0], [-10.0, 0.0], [-1.0, 14.0]])
+
+    @classmethod
+    def at(cls, x):
+        """Return lambda1, lambda2 and C at ``(log2 lambda1, log2 lambda2 / C, log2 C)``."""
+        C = 2.0 ** x[2]
+        return {"lambda1": float(2.0 ** x[0]), "lambda2": float(C * 2.0 ** x[1]), "C": float(C)}
+
+    def resolve(self, total_weight):
+        """Return the machine, its numbers checked."""
+        for name in ("C", "lambda1", "lambda2"):
+            value = float(getattr(self, name))
+            if LARGEST < value < np.inf:
+                raise ValueError(
+                    f"{name}={value:g} is too large for arithmetic: use at most {LARGEST:g}"
+                    f"{' or inf, a hard margin' if name == 'C' else ''}."
+                )
+        return LDM(float(self.lambda1), float(self.lambda2), float(self.C))
+
+    def problem(self, design, target, *, fit_intercept):
+        """Return the problem of one output; its labels are the target's values."""
+        return LDMProblem(
+            design,
+            target.value,
+            target.weight,
+            self.C,
+            self.lambda1,
+            self.lambda2,
+            fit_intercept=fit_intercept,
+        )

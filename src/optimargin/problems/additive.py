@@ -1,0 +1,213 @@
+"""The one objective behind every learner with a loss, and the certificate that it was minimised.
+
+Primal   min over w, b   P(w, b) = 1/2 |w|^2 + sum_i w_i l(r_i),   r_i = s_i (t_i - phi_i' w - b)
+Dual     max over p      D(p) = -1/2 |sum_i p_i phi_i|^2 - sum_i [w_i l*(s_i p_i / w_i) - t_i p_i]
+         subject to sum_i p_i = 0 when the intercept b is fitted.
+
+For any w the pulls p_i = w_i s_i l'(r_i) are dual feasible (with an intercept: once b minimises
+P for that w), and Fenchel's inequality is tight sample by sample, so that
+
+    P(w, b) - D(p) = 1/2 |w - sum_i p_i phi_i|^2 = 1/2 |grad P(w)|^2:
+
+the duality gap of every iterate costs one norm.
+
+Reference: T. Zhang and Z.-H. Zhou, Optimal Margin Distribution Machine, TKDE 2020.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from optimargin.designs.base import Design
+from optimargin.losses import Loss
+from optimargin.problems.base import relative_gap
+from optimargin.targets import Target
+
+
+@dataclass(frozen=True)
+class Point:
+    """An iterate with everything that was computed about it.
+
+    Attributes
+    ----------
+    coef : ndarray
+        Coefficients in the design's own representation.
+    intercept : float
+    decision : ndarray of shape (n_samples,)
+        Decision values without the intercept.
+    value : float
+        The primal objective.
+    pull, curvature : ndarray of shape (n_samples,)
+        See `Loss.evaluate`.
+    residual, residual_image : ndarray
+        The gradient in w, in the design's representation, and the metric applied to it (where
+        it is needed: see `Design.residual_image`).
+    gap : float
+        The duality gap.
+    """
+
+    coef: np.ndarray
+    intercept: float
+    decision: np.ndarray
+    value: float
+    pull: np.ndarray
+    curvature: np.ndarray
+    residual: np.ndarray
+    residual_image: np.ndarray
+    gap: float
+
+    @property
+    def relative_gap(self) -> float:
+        """The duality gap relative to the objective; infinite where it overflows."""
+        return relative_gap(self.value, self.gap)
+
+
+class AdditiveProblem:
+    """A loss of the shortfalls over a design matrix.
+
+    Parameters
+    ----------
+    loss : Loss
+    design : Design
+    target : Target
+    fit_intercept : bool
+    """
+
+    def __init__(self, loss: Loss, design: Design, target: Target, *, fit_intercept: bool):
+        self.loss = loss
+        self.design = design
+        self.target = target
+        self.fit_intercept = fit_intercept
+
+    def over(self, design, rows=None):
+        """Return the same problem over another design, of all samples or of some of them."""
+        target = self.target if rows is None else self.target.take(rows)
+        return AdditiveProblem(self.loss, design, target, fit_intercept=self.fit_intercept)
+
+    def without(self, rows):
+        """Return the problem with the samples `rows` left out, the weights of the others kept."""
+        target = self.target.without(rows)
+        return AdditiveProblem(self.loss, self.design, target, fit_intercept=self.fit_intercept)
+
+    def point(self, coef=None, intercept=0.0, decision=None):
+        """Return the iterate at `coef`, its intercept moved to the exact minimum."""
+        design = self.design
+        if coef is None:
+            coef = np.zeros(design.n_coef)
+            decision = np.zeros(design.n_samples)
+        elif decision is None:
+            decision = design.decision(coef)
+        value, intercept, pull, curvature = self._evaluate(coef, intercept, decision)
+        residual = coef - design.represent(pull)
+        residual_image, square = design.residual_image(residual, coef, decision, pull)
+        gap = 0.5 * max(square, 0.0)
+        return Point(
+            coef, intercept, decision, value, pull, curvature, residual, residual_image, gap
+        )
+
+    def value(self, coef, intercept, decision):
+        """Return the objective at `coef`, and the intercept moved to the exact minimum."""
+        return self._evaluate(coef, intercept, decision)[:2]
+
+    def _evaluate(self, coef, intercept, decision):
+        if self.fit_intercept:
+            intercept += self._minimise_along(decision, intercept, None, 1.0, start=0.0, rtol=0.0)
+        loss, pull, curvature = self.loss.evaluate(decision, self.target, intercept)
+        # max: rounding must not turn the square of a zero into a negative number.
+        value = loss + 0.5 * max(coef @ self.design.metric(coef, decision), 0.0)
+        return value, intercept, pull, curvature
+
+    def step(self, point, coef_step, intercept_step, decision_step=None, *, rtol=1e-3):
+        """Move along a direction, near the minimum of the objective on that line.
+
+        Parameters
+        ----------
+        point : Point
+        coef_step : ndarray
+        intercept_step : float
+        decision_step : ndarray of shape (n_samples,), default=None
+            The step in the decision values, where it is known.
+        rtol : float
+            The slope along the direction that is left, relative to that at `point`. A step of
+            length one is tried first.
+
+        Returns
+        -------
+        point : Point
+        length : float
+            The step length; 0 when the direction does not descend.
+        """
+        if decision_step is None:
+            decision_step = self.design.decision_step(coef_step, point.coef, point.decision)
+        image = self.design.metric(coef_step, decision_step)
+        linear = point.coef @ image
+        quadratic = max(coef_step @ image, 0.0)
+        length = self._minimise_along(
+            point.decision,
+            point.intercept,
+            decision_step,
+            intercept_step,
+            linear=linear,
+            quadratic=quadratic,
+            start=1.0,
+            rtol=rtol,
+        )
+        if length <= 0:
+            return point, 0.0
+        moved = self.point(
+            point.coef + length * coef_step,
+            point.intercept + length * intercept_step,
+            point.decision + length * decision_step,
+        )
+        return moved, length
+
+    def curvature_after(self, point, coef_step, intercept_step):
+        """Return the curvature of the loss after a step of length one."""
+        decision = point.decision + self.design.decision(coef_step)
+        return self.loss.evaluate(decision, self.target, point.intercept + intercept_step)[2]
+
+    def dual_value(self, pull):
+        """Return D(pull); with an intercept the pulls must sum to zero."""
+        w = self.design.represent(pull)
+        return -0.5 * w @ self.design.metric(w) - self.loss.conjugate(pull, self.target)
+
+    def _minimise_along(
+        self, decision, offset, step, step_offset, *, linear=0.0, quadratic=0.0, start, rtol
+    ):
+        """Minimise ``t linear + t^2 quadratic / 2 + loss`` over the length t of a step.
+
+        The derivative is continuous, increasing and piecewise linear, so Newton's method kept
+        inside a bracket ends after a few evaluations of O(n_samples) each.
+        """
+
+        def derivatives(length):
+            return self.loss.derivatives(
+                decision, self.target, length, offset=offset, step=step, step_offset=step_offset
+            )
+
+        low, high = -np.inf, np.inf
+        allowed = 0.0
+        if rtol > 0:
+            allowed = rtol * abs(linear + derivatives(0.0)[0])
+        t = start
+        for _ in range(100):
+            first, magnitude, second = derivatives(t)
+            derivative = linear + t * quadratic + first
+            magnitude += abs(linear) + abs(t) * quadratic
+            if abs(derivative) <= max(allowed, 4 * np.finfo(float).eps * magnitude):
+                break
+            if derivative < 0:
+                low = t
+            else:
+                high = t
+            second += quadratic
+            t = t - derivative / second if second > 0 else np.inf
+            if not low < t < high:
+                if np.isfinite(low) and np.isfinite(high):
+                    t = 0.5 * (low + high)
+                    if t in (low, high):
+                        break
+                else:
+                    # No curvature here and no bracket yet: double outwards.
+                    t = 2 * low + 1 if np.isfinite(low) else 2 * high - 1
+        return t

@@ -1,0 +1,256 @@
+"""What held-out decision values are worth.
+
+A criterion gives a score, larger is better, and, where it can, its slope in the decision values.
+Any criterion can choose among points, and any can guide the search: by gradients where it has a
+slope, by simplices where it has none. One that is a poor guide, as the error count is with its
+plateaus, names a better one. A new criterion is a subclass of `Criterion` and a row of `CRITERIA`,
+or is passed to the search itself.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.metrics import get_scorer
+
+from optimargin.tasks import winning_class
+
+# How sharply the smooth 0-1 loss falls at margin 0, in units of the mean absolute margin.
+SHARPNESS = 2.0
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What decision values are compared with.
+
+    Attributes
+    ----------
+    classes : ndarray of shape (n_classes,)
+    encoded : ndarray of shape (n_samples,)
+        Indices of the true classes.
+    weight : ndarray of shape (n_samples,)
+        Scoring weights, summing to one.
+    is_weighted : bool
+        Whether the user gave weights.
+    rows : ndarray of shape (n_samples,)
+        Indices of the samples in the data given by the user.
+    params : dict
+        What to pass to a scorer: arrays with one value per sample of the user's data.
+    """
+
+    classes: np.ndarray
+    encoded: np.ndarray
+    weight: np.ndarray
+    is_weighted: bool
+    rows: np.ndarray
+    params: dict[str, Any] = field(default_factory=dict)
+
+
+class Criterion(ABC):
+    """A number, larger is better, for held-out decision values."""
+
+    has_slope: ClassVar[bool] = False
+
+    @abstractmethod
+    def score(self, decision, truth: Truth) -> float:
+        """Return the score of decision values of shape (n_samples, n_outputs)."""
+
+    def score_and_slope(self, decision, truth: Truth):
+        """Return the score and, if `has_slope`, its derivatives by the decision values."""
+        return self.score(decision, truth), None
+
+    def score_path(self, decisions, truth: Truth):
+        """Yield the scores of several models, given decision values of all of them.
+
+        One by one, so that an error is known to be that of the model whose turn it is.
+        """
+        for decision in decisions:
+            yield self.score(decision, truth)
+
+    @property
+    def guide(self) -> "Criterion":
+        """The criterion that the search should follow where this one chooses."""
+        return self
+
+
+@dataclass(frozen=True)
+class SmoothAccuracy(Criterion):
+    """One minus the mean of ``sigmoid(-sharpness margin / mean|margin|)``.
+
+    It counts errors like the accuracy, but changes smoothly with the decision values and does
+    not depend on their scale.
+    """
+
+    sharpness: float = SHARPNESS
+
+    has_slope = True
+
+    def score(self, decision, truth):
+        """Return one minus the smooth loss."""
+        return 1.0 - smooth_loss(decision, truth.encoded, truth.weight, self.sharpness)[0]
+
+    def score_and_slope(self, decision, truth):
+        """Return one minus the smooth loss, and its derivatives."""
+        loss, slope = smooth_loss(decision, truth.encoded, truth.weight, self.sharpness)
+        return 1.0 - loss, -slope
+
+
+class Accuracy(Criterion):
+    """The share of samples whose class wins."""
+
+    def score(self, decision, truth):
+        """Return the accuracy; the plain mean is that of scikit-learn's scorer, to the last bit."""
+        right = winning_class(decision) == truth.encoded
+        return float(truth.weight @ right if truth.is_weighted else right.mean())
+
+    def score_path(self, decisions, truth):
+        """Return the accuracies of several models at once."""
+        if truth.is_weighted:
+            return super().score_path(decisions, truth)
+        return (winning_class(decisions) == truth.encoded).mean(axis=1)
+
+    @property
+    def guide(self):
+        """Its smooth form."""
+        return SmoothAccuracy()
+
+
+class ScorerCriterion(Criterion):
+    """A scorer of scikit-learn that works on decision values or labels.
+
+    Parameters
+    ----------
+    scoring : str or callable
+    """
+
+    def __init__(self, scoring):
+        self.name = _shown(scoring)
+        self._scorer = get_scorer(scoring)
+
+    def score(self, decision, truth):
+        """Return what the scorer returns, checked."""
+        params = {key: np.asarray(value)[truth.rows] for key, value in truth.params.items()}
+        model = _Decided(truth.classes, decision)
+        try:
+            value = self._scorer(model, truth.rows[:, None], truth.classes[truth.encoded], **params)
+        except Exception as error:
+            raise ValueError(
+                f"The scorer {self.name} failed: {error}. It is given held-out "
+                "decision values, so it must need no more than decision_function or predict."
+            ) from error
+        if not (isinstance(value, Real) and math.isfinite(value)):
+            raise ValueError(
+                f"The scorer {self.name} returned {value}: it must return a finite number."
+            )
+        return float(value)
+
+    @property
+    def guide(self):
+        """The smooth accuracy."""
+        return SmoothAccuracy()
+
+
+CRITERIA: dict[str, type[Criterion]] = {"smooth": SmoothAccuracy, "accuracy": Accuracy}
+
+
+def make_criterion(scoring, default) -> Criterion:
+    """Return the criterion of a name, of a scorer, or the default for None."""
+    if isinstance(scoring, Criterion):
+        return scoring
+    name = default if scoring is None else scoring
+    if isinstance(name, str) and name in CRITERIA:
+        return CRITERIA[name]()
+    return ScorerCriterion(name)
+
+
+def true_margins(decision, encoded):
+    """Return how far each sample is on the right side, and the class it is measured against.
+
+    Parameters
+    ----------
+    decision : ndarray of shape (n_samples, n_outputs)
+    encoded : ndarray of shape (n_samples,)
+
+    Returns
+    -------
+    margin : ndarray of shape (n_samples,)
+        ``y f`` for two classes, else the value of the true class minus the largest other.
+    rival : ndarray of shape (n_samples,) or None
+        The column of that largest other.
+    """
+    if decision.shape[1] == 1:
+        return np.where(encoded == 1, 1.0, -1.0) * decision[:, 0], None
+    every = np.arange(encoded.size)
+    others = decision.copy()
+    others[every, encoded] = -np.inf
+    rival = others.argmax(axis=1)
+    return decision[every, encoded] - others[every, rival], rival
+
+
+def smooth_loss(decision, encoded, weight, sharpness=SHARPNESS):
+    """Return the mean of ``sigmoid(-sharpness margin / mean|margin|)`` and its derivative.
+
+    Parameters
+    ----------
+    decision : ndarray of shape (n_samples, n_outputs)
+    encoded : ndarray of shape (n_samples,)
+    weight : ndarray of shape (n_samples,)
+        Summing to one.
+    sharpness : float
+
+    Returns
+    -------
+    loss : float
+    slope : ndarray of shape (n_samples, n_outputs)
+    """
+    margin, rival = true_margins(decision, encoded)
+    scale = weight @ np.abs(margin)
+    if not scale > 0:
+        return 0.5, np.zeros_like(decision)
+    relative = margin / scale
+    # 1 / (1 + exp(z)) by tanh, which cannot overflow
+    share = 0.5 - 0.5 * np.tanh(0.5 * sharpness * relative)
+    steepness = weight * share * (1 - share) * (sharpness / scale)
+    by_margin = (steepness @ relative) * weight * np.sign(margin) - steepness
+    slope = np.zeros_like(decision)
+    if rival is None:
+        slope[:, 0] = np.where(encoded == 1, by_margin, -by_margin)
+    else:
+        every = np.arange(encoded.size)
+        slope[every, encoded] = by_margin
+        slope[every, rival] -= by_margin
+    return float(weight @ share), slope
+
+
+def _shown(scoring):
+    """Return a scorer in words."""
+    try:
+        return repr(getattr(scoring, "__name__", scoring))
+    except AttributeError:  # scikit-learn's scorers ask their functions for a name
+        return type(scoring).__name__
+
+
+class _Decided(ClassifierMixin, BaseEstimator):
+    """A classifier whose decision values are known, for scorers to ask."""
+
+    def __init__(self, classes, decision):
+        self.classes_ = classes
+        self.decision = decision
+
+    def fit(self, X, y):
+        return self
+
+    def decision_function(self, X):
+        return self.decision[:, 0] if self.classes_.size == 2 else self.decision
+
+    def predict(self, X):
+        return self.classes_[winning_class(self.decision)]
+
+
+def describe_point(point):
+    """Return a grid point in words."""
+    return ", ".join(f"{name}={value:g}" for name, value in point.items())

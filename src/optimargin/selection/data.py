@@ -1,0 +1,219 @@
+"""One training set, and refitters of its parts for any kernel parameter."""
+
+from functools import cached_property
+
+import numpy as np
+from scipy.sparse import issparse
+
+from optimargin._checks import check_scale
+from optimargin.designs import FeatureDesign
+from optimargin.held_out.engine import KernelData, LinearData, make_refitter
+from optimargin.kernels import (
+    KernelChoice,
+    RadialKernel,
+    gram_matrix,
+    make_kernel,
+    mean_distance,
+    resolve_gamma,
+    squared_distances,
+)
+from optimargin.selection.criteria import Truth
+from optimargin.tasks import Classification, index_of
+
+
+class SelectionData:
+    """Validated data, and what is to be fitted to them.
+
+    Distances, or inner products, are computed once and shared by all refitters.
+
+    Parameters
+    ----------
+    objective_type : type
+        An `Objective`.
+    X : {ndarray, CSR} of shape (n_samples, n_features)
+    y : ndarray of shape (n_samples,)
+        Class labels.
+    sample_weight : ndarray of shape (n_samples,) or None
+    kernel : KernelChoice
+        Its gamma is ignored.
+    fit_intercept : bool
+    class_weight : dict, "balanced" or None
+    score_params : dict, default=None
+        What to pass to scorers.
+    refit : callable, default=make_refitter
+        Given `KernelData` or `LinearData`, the objective's type, targets and whether to fit an
+        intercept, it returns a refitter.
+
+    Attributes
+    ----------
+    rows : ndarray of shape (n_samples,)
+        Indices of the samples in the data that they were drawn from.
+    """
+
+    def __init__(
+        self,
+        objective_type,
+        X,
+        y,
+        sample_weight,
+        *,
+        kernel: KernelChoice,
+        fit_intercept,
+        class_weight=None,
+        score_params=None,
+        refit=make_refitter,
+    ):
+        self.rows = np.arange(X.shape[0])
+        self.objective_type = objective_type
+        self.X, self.y = X, y
+        self.sample_weight = sample_weight
+        self.kernel = kernel
+        self.fit_intercept = fit_intercept
+        self.class_weight = class_weight
+        self.score_params = {} if score_params is None else score_params
+        self._refit = refit
+        self.task = Classification.from_labels(y, sample_weight, class_weight)
+        self.encoded = index_of(self.task.classes, y)
+        self.targets = self.task.encode(y, sample_weight)
+        self.weight = self.targets[0].weight
+
+    @property
+    def n_samples(self):
+        """The number of samples."""
+        return self.X.shape[0]
+
+    def sample(self, max_samples, random_state):
+        """Return data of at most `max_samples`, with the same shares of the classes."""
+        n_samples = self.n_samples
+        if max_samples is None or n_samples <= max_samples:
+            return self
+        shuffled = random_state.permutation(n_samples)
+        in_classes = shuffled[np.argsort(self.encoded[shuffled], kind="stable")]
+        rows = np.sort(in_classes[np.arange(max_samples) * n_samples // max_samples])
+        X = self.X[np.ix_(rows, rows)] if self.kernel.is_precomputed else self.X[rows]
+        drawn = SelectionData(
+            self.objective_type,
+            X,
+            self.y[rows],
+            None if self.sample_weight is None else self.sample_weight[rows],
+            kernel=self.kernel,
+            fit_intercept=self.fit_intercept,
+            class_weight=self.class_weight,
+            score_params=self.score_params,
+            refit=self._refit,
+        )
+        drawn.rows = rows
+        return drawn
+
+    def truth(self, rows, what="The samples scored"):
+        """Return what decision values of `rows` are compared with."""
+        weight = np.ones(self.n_samples) if self.sample_weight is None else self.sample_weight
+        weight = weight[rows]
+        if not weight.any():
+            raise ValueError(f"{what} have zero weight: nothing can be scored.")
+        return Truth(
+            self.task.classes,
+            self.encoded[rows],
+            weight / weight.sum(),
+            self.sample_weight is not None,
+            self.rows[rows],
+            self.score_params,
+        )
+
+    @cached_property
+    def mean_distance(self):
+        """The width that `gamma="mean_distance"` stands for."""
+        rows = np.flatnonzero(self.weight)
+        return float(mean_distance(self.X[rows], self.weight[rows])) or 1.0
+
+    def default_gamma(self):
+        """Return the number of `gamma="scale"`."""
+        rows = np.flatnonzero(self.weight)
+        return resolve_gamma("scale", self.X[rows], self.weight[rows])
+
+    @cached_property
+    def distances(self):
+        """Squared distances between all samples, float64."""
+        check_scale(self.X)
+        return np.ascontiguousarray(squared_distances(self.X), dtype=np.float64)
+
+    def prepare(self):
+        """Compute what refitters share, before threads ask for it."""
+        if self.kernel.kind.has_width:
+            _ = self.distances
+
+    def part_targets(self, train=None):
+        """Return samples of positive weight, and their targets with weights of their own.
+
+        Parameters
+        ----------
+        train : ndarray of shape (n_train,), default=None
+            All samples when not given. Class weights are applied anew to a part.
+        """
+        if train is None:
+            used = np.flatnonzero(self.weight)
+            return used, [target.take(used) for target in self.targets]
+        y = self.y[train]
+        weight = None if self.sample_weight is None else self.sample_weight[train]
+        task = Classification.from_labels(y, weight, self.class_weight, self.task.classes)
+        targets = task.encode(y, weight)
+        used = np.flatnonzero(targets[0].weight)
+        return train[used], [target.take(used) for target in targets]
+
+    def refitter(self, gamma=None, train=None, test=None):
+        """Return the refitter of some of the samples.
+
+        Parameters
+        ----------
+        gamma : float or None
+            For kernels that have one.
+        train : ndarray of shape (n_train,), default=None
+            All samples when not given; those of zero weight are left out.
+        test : ndarray of shape (n_test,), default=None
+            Samples to be predicted.
+        """
+        train, targets = self.part_targets(train)
+        weight = targets[0].weight
+        data: KernelData | LinearData
+        if self.kernel.kind.is_linear:
+            check_scale(self.X)
+            X = self.X[train]
+            center = None
+            if self.fit_intercept and not issparse(X):
+                center = FeatureDesign(X).represent(weight)
+            data = LinearData(X, center, None if test is None else self.X[test])
+        else:
+            data = KernelData(*self._gram(gamma, train, weight, test))
+        return self._refit(data, self.objective_type, targets, self.fit_intercept)
+
+    def _gram(self, gamma, train, weight, test=None):
+        """Return the positive semi-definite Gram matrix, and the kernel of test and train.
+
+        Where an indefinite kernel was replaced by its positive part, the second matrix is
+        changed with it.
+        """
+        kernel = self.kernel.at(gamma)
+        if isinstance(kernel, RadialKernel):
+            between = self.distances_between
+            K = kernel.of_distances(between(train, train))
+            return K, None if test is None else kernel.of_distances(between(test, train))
+        raw = np.asarray(kernel(self.X), dtype=np.float64)
+        if not np.isfinite(raw).all():
+            raise ValueError(
+                f"Kernel {kernel.name!r} overflows on X: scale the features, for example with "
+                "StandardScaler."
+            )
+        part = np.ascontiguousarray(raw[np.ix_(train, train)])
+        K_test = None if test is None else raw[np.ix_(test, train)]
+        if kernel.is_positive_semidefinite:
+            return part, K_test
+        gram = gram_matrix(make_kernel("precomputed"), part, weight)
+        if gram.projector is not None and test is not None:
+            K_test = K_test @ gram.projector
+        return gram.K, K_test
+
+    def distances_between(self, rows, columns):
+        """Return squared distances; those of all samples without a copy."""
+        if rows.size == columns.size == self.n_samples:
+            return self.distances
+        return self.distances[np.ix_(rows, columns)]

@@ -1,0 +1,303 @@
+"""All solutions over a grid of parameters."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.extmath import safe_sparse_dot
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_X_y
+
+from optimargin._checks import check_columns, check_weights
+from optimargin._warnings import warn_user
+from optimargin.designs import GramDesign, canonical
+from optimargin.estimators.ldm import LDMClassifier
+from optimargin.estimators.odm import ODMClassifier
+from optimargin.held_out.engine import KernelData
+from optimargin.held_out.ldm import LDMSampleRefitter
+from optimargin.kernels import KernelChoice, resolve_gamma
+from optimargin.objectives import LDM, ODM
+from optimargin.problems.base import ROUNDING_FLOOR
+from optimargin.selection.criteria import describe_point
+from optimargin.selection.data import SelectionData
+from optimargin.selection.grid import make_grid, run_grid
+from optimargin.solvers import LDMDualCD
+
+
+@dataclass(frozen=True)
+class ODMPath:
+    """The solutions of `odm_path`, one per grid point.
+
+    Attributes
+    ----------
+    params : list of dict
+        The parameters of each point: C1, C2, D and, for kernels that have one, gamma.
+    objective : ndarray of shape (n_points, n_problems)
+        One problem for two classes, otherwise one per class (one-vs-rest).
+    coef : ndarray of shape (n_points, n_problems, n_coef)
+        Kernel coefficients of the samples (`n_coef` is n_samples), or, for the linear
+        kernel, coefficients of the features.
+    intercept : ndarray of shape (n_points, n_problems)
+    loo_decision : ndarray of shape (n_points, n_samples, n_problems) or None
+        Closed-form leave-one-out decision values, see
+        `ODMClassifier.loo_decision_function`.
+    """
+
+    params: list
+    objective: np.ndarray
+    coef: np.ndarray
+    intercept: np.ndarray
+    loo_decision: np.ndarray | None
+
+
+def odm_path(
+    X,
+    y,
+    *,
+    C1s="paper",
+    C2s="paper",
+    Ds="paper",
+    gammas=None,
+    widths=None,
+    kernel="rbf",
+    degree=3,
+    coef0=0.0,
+    fit_intercept=True,
+    sample_weight=None,
+    class_weight=None,
+    loo=True,
+    n_jobs=None,
+):
+    """Solve an ODM at every point of a grid, and leave each sample out at every point.
+
+    All points share the distances of the samples, those of one width share the Gram matrix,
+    each solve starts at its neighbour's solution, and leave-one-out values come from the
+    factor that the solve ended with. Solutions are exact: each equals that of a cold fit.
+
+    Parameters
+    ----------
+    X : {array-like, sparse matrix} of shape (n_samples, n_features)
+    y : array-like of shape (n_samples,)
+    C1s, C2s, Ds : array-like or "paper", default="paper"
+        The values of `C1`, `C2` and `D`; ``"paper"`` is 1, 2, 4, ..., 1024 for the first two
+        and 0, 0.1, ..., 0.5 for `D`.
+    gammas : array-like, default=None
+        Kernel parameters, for the kernels "rbf", "poly" and "sigmoid".
+    widths : array-like or "paper", default=None
+        For the RBF kernel instead of `gammas`: widths as multiples of the mean distance of
+        the samples. When neither is given, the paper's: 1/4, 1/2, 1, 2, 4.
+    kernel, degree, coef0, fit_intercept, class_weight
+        As in `ODMClassifier`.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Positive weights.
+    loo : bool, default=True
+        Whether to compute leave-one-out values.
+    n_jobs : int, default=None
+        The number of threads.
+
+    Returns
+    -------
+    path : ODMPath
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from optimargin import odm_path
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> path = odm_path(X / X.max(axis=0), y, C1s=[16, 256], C2s=[4], Ds=[0.2], widths=[1])
+    >>> for point, decision in zip(path.params, path.loo_decision):
+    ...     error = ((decision[:, 0] > 0) != y).mean()
+    ...     print(f"C1={point['C1']:.0f}: leave-one-out error {error:.3f}")
+    C1=16: leave-one-out error 0.053
+    C1=256: leave-one-out error 0.021
+    """
+    X, y, sample_weight = _checked(X, y, sample_weight)
+    data = SelectionData(
+        ODM,
+        X,
+        y,
+        sample_weight,
+        kernel=KernelChoice(kernel, degree=degree, coef0=coef0),
+        fit_intercept=fit_intercept,
+        class_weight=class_weight,
+    )
+    given = {"C1": C1s, "C2": C2s, "D": Ds}
+    grid = make_grid(data, given, gammas, widths, _allowed(ODMClassifier, given))
+    n_coef = X.shape[1] if data.kernel.kind.is_linear else X.shape[0]
+    found = _Path(len(grid), data.task.n_outputs, n_coef)
+    loo_shape = (len(grid), X.shape[0], data.task.n_outputs)
+    loo_decision = np.empty(loo_shape) if loo else None
+
+    def visit(_, refitter, places, objectives):
+        for place, objective in zip(places, objectives, strict=True):
+            solved = refitter.solve(objective)
+            found.store(place, solved)
+            if loo_decision is not None:
+                loo_decision[place] = solved.leave_one_out()
+
+    run_grid(data, grid, None, visit, n_jobs)
+    return ODMPath(grid.points, found.objective, found.coef, found.intercept, loo_decision)
+
+
+@dataclass(frozen=True)
+class LDMPath:
+    """The solutions of `ldm_path`, one per grid point.
+
+    Attributes
+    ----------
+    params : list of dict
+        The parameters of each point: C, lambda1 and lambda2.
+    objective : ndarray of shape (n_points, n_problems)
+        One problem for two classes, otherwise one per class (one-vs-rest).
+    dual_gap : ndarray of shape (n_points, n_problems)
+        Certified relative duality gaps.
+    coef : ndarray of shape (n_points, n_problems, n_samples)
+        Kernel coefficients of the samples.
+    intercept : ndarray of shape (n_points, n_problems)
+    """
+
+    params: list
+    objective: np.ndarray
+    dual_gap: np.ndarray
+    coef: np.ndarray
+    intercept: np.ndarray
+
+
+def ldm_path(
+    X,
+    y,
+    *,
+    Cs="paper",
+    lambda1s="paper",
+    lambda2s="paper",
+    kernel="rbf",
+    gamma="scale",
+    degree=3,
+    coef0=0.0,
+    fit_intercept=True,
+    sample_weight=None,
+    class_weight=None,
+    tol=1e-6,
+    max_iter=1000,
+):
+    """Solve a large margin distribution machine at every point of a grid.
+
+    One eigendecomposition of the Gram matrix serves every `lambda1`, `lambda2` only moves the
+    box of the dual variables, and each solve starts at its neighbour's solution.
+
+    Parameters
+    ----------
+    X : {array-like, sparse matrix} of shape (n_samples, n_features)
+    y : array-like of shape (n_samples,)
+    Cs, lambda1s, lambda2s : array-like or "paper", default="paper"
+        The values of the parameters; ``"paper"`` is 10, 50, 100 for `C` and 2^-8, ..., 2^-2 for
+        the others.
+    kernel, gamma, degree, coef0, fit_intercept, class_weight, tol, max_iter
+        As in `LDMClassifier`.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Positive weights.
+
+    Returns
+    -------
+    path : LDMPath
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from optimargin import ldm_path
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> path = ldm_path(X / X.max(axis=0), y, Cs=[10], lambda1s=[0, 1], lambda2s=[0])
+    >>> path.coef.shape
+    (2, 1, 569)
+    """
+    X, y, sample_weight = _checked(X, y, sample_weight)
+    LDMClassifier(
+        kernel=kernel,
+        gamma=gamma,
+        degree=degree,
+        coef0=coef0,
+        fit_intercept=fit_intercept,
+        tol=tol,
+        max_iter=max_iter,
+        class_weight=class_weight,
+    )._validate_params()
+    choice = KernelChoice(kernel, gamma, degree, coef0)
+    data = SelectionData(
+        LDM,
+        X,
+        y,
+        sample_weight,
+        kernel=choice,
+        fit_intercept=fit_intercept,
+        class_weight=class_weight,
+        refit=_InSamples(LDMDualCD(tol=tol, max_iter=max_iter)),
+    )
+    given = {"lambda1": lambda1s, "lambda2": lambda2s, "C": Cs}
+    gammas = [resolve_gamma(gamma, X, data.weight)] if choice.has_gamma else None
+    grid = make_grid(data, given, gammas, None, _allowed(LDMClassifier, given))
+    found = _Path(len(grid), data.task.n_outputs, X.shape[0])
+
+    def visit(_, refitter, places, objectives):
+        for place, objective in zip(places, objectives, strict=True):
+            found.store(place, refitter.solve(objective))
+
+    run_grid(data, grid, None, visit)
+    gaps = np.maximum(found.dual_gap, ROUNDING_FLOOR)
+    points = [{name: point[name] for name in given} for point in grid.points]
+    path = LDMPath(points, found.objective, gaps, found.coef, found.intercept)
+    missed = path.dual_gap.max(axis=1) > max(tol, ROUNDING_FLOOR)
+    if missed.any():
+        worst = path.params[int(path.dual_gap.max(axis=1).argmax())]
+        warn_user(
+            f"ldm_path stopped after max_iter={max_iter} iterations above tol={tol:g} at "
+            f"{missed.sum()} of {len(points)} points, with the largest relative duality gap, "
+            f"{path.dual_gap.max():.2g}, at {describe_point(worst)}. Scale the features (for "
+            "example with StandardScaler), increase max_iter or raise tol.",
+            ConvergenceWarning,
+        )
+    return path
+
+
+def _checked(X, y, sample_weight):
+    """Return the arguments of a path, validated."""
+    X, y = check_X_y(X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C")
+    X = check_columns(canonical(X))
+    check_classification_targets(y)
+    sample_weight = check_weights(sample_weight, X)
+    if sample_weight is not None and not (sample_weight > 0).all():
+        raise ValueError("sample_weight must be positive: leave out samples of no weight.")
+    return X, y, sample_weight
+
+
+def _allowed(estimator, names):
+    """Return the interval of each parameter, as the estimator declares it."""
+    return {name: estimator._parameter_constraints[name][0] for name in names}
+
+
+class _Path:
+    """The solutions of a grid, as they come."""
+
+    def __init__(self, n_points, n_outputs, n_coef):
+        self.objective, self.dual_gap, self.intercept = np.empty((3, n_points, n_outputs))
+        self.coef = np.empty((n_points, n_outputs, n_coef))
+
+    def store(self, place, solved):
+        """Store one point."""
+        self.objective[place] = solved.objective
+        self.dual_gap[place] = solved.dual_gap
+        self.intercept[place] = solved.intercept
+        self.coef[place] = solved.coef
+
+
+@dataclass(frozen=True)
+class _InSamples:
+    """Makes refitters in sample space, also for the linear kernel."""
+
+    solver: LDMDualCD
+
+    def __call__(self, data, objective_type, targets, fit_intercept):
+        if isinstance(data, KernelData):
+            K = data.K
+        else:
+            K = safe_sparse_dot(data.X, data.X.T, dense_output=True).astype(np.float64)
+        return LDMSampleRefitter(GramDesign(K), targets, fit_intercept, solver=self.solver)

@@ -1,0 +1,272 @@
+"""Tuning without a grid: maximise a held-out score over continuous parameters.
+
+For the ODM the parameters are x = (log2 C1, log2 C2/C1, D) and, for a radial kernel, the base-2
+logarithm of its width in units of the mean distance; other objectives have their own
+(`optimargin.objectives`). The score is that of a criterion (`optimargin.selection.criteria`) of
+held-out decision values. For additive objectives these are, by default, those of repeated,
+stratified folds in closed form, so that one evaluation costs about two fits whatever the number of
+folds; else those of exact fits to given splits. Both are differentiated exactly, by one adjoint
+solve per fold on the active set.
+
+The score has several hills and, in closed form, small jumps where the active set changes.
+So the search looks at well-spread points first, then climbs from the best of them within
+bounds, by a quasi-Newton method where there is a gradient and by simplices where there is
+none, and takes the best point it has seen.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.stats import qmc
+
+from optimargin.held_out.refitter import Folds
+from optimargin.kernels import gamma_of_width
+from optimargin.selection.criteria import Criterion, SmoothAccuracy
+
+N_FOLDS = 5
+N_REPEATS = 3
+_EDGE = 0.15  # of the first simplex, in widths of the bounds
+_LN2 = float(np.log(2.0))
+# log2 of the width in mean distances
+WIDTH_BOUNDS = (-3.5, 2.5)
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """One point of the search.
+
+    Attributes
+    ----------
+    x : ndarray of shape (n_parameters,)
+    loss : float
+        One minus the score of the guide.
+    decision : ndarray of shape (n_held_out, n_outputs)
+    """
+
+    x: np.ndarray
+    loss: float
+    decision: np.ndarray
+
+
+class HeldOutLoss:
+    """One minus a held-out score, as a function of the parameters.
+
+    Parameters
+    ----------
+    data : SelectionData
+    splits : list of (train, test) or None
+        None means closed-form repeated folds.
+    random_state : RandomState
+        Deals the samples out to the folds.
+    guide : Criterion, default=None
+        What is maximised; the smooth accuracy when not given.
+    n_folds, n_repeats : int
+    bounds : ndarray of shape (n_parameters + 1, 2), default=None
+        Of the parameters; the last row is for the width of a radial kernel. By default those
+        of the objective.
+    """
+
+    def __init__(
+        self,
+        data,
+        splits,
+        random_state,
+        guide: Criterion | None = None,
+        n_folds=N_FOLDS,
+        n_repeats=N_REPEATS,
+        bounds=None,
+    ):
+        self.data = data
+        self.guide = SmoothAccuracy() if guide is None else guide
+        self.has_width = data.kernel.kind.has_width
+        if bounds is None:
+            bounds = np.vstack([data.objective_type.bounds, WIDTH_BOUNDS])
+        self.bounds = bounds if self.has_width else bounds[:-1]
+        self.has_gradient = data.objective_type.has_gradient and self.guide.has_slope
+        gamma = None
+        if self.has_width:
+            gamma = self._gamma(0.0)
+        elif data.kernel.has_gamma:
+            gamma = data.default_gamma()
+        self.gamma = gamma
+        if splits is None:
+            used = np.flatnonzero(data.weight)
+            n_folds = min(n_folds, used.size)
+            folds = Folds.stratified(data.encoded[used], n_folds, n_repeats, random_state)
+            self.parts: list = [_ClosedFormPart(data, gamma, used, folds)]
+        else:
+            self.parts = [_ExactPart(data, gamma, *split) for split in splits]
+        self.rows = np.concatenate([part.rows for part in self.parts])
+        self.truth = data.truth(self.rows, "The held-out samples")
+
+    def parameters(self, x):
+        """Return the parameters of the objective and gamma, where the kernel has one, at `x`."""
+        point = self.data.objective_type.at(x)
+        if self.has_width:
+            point["gamma"] = self._gamma(x[-1])
+        elif self.gamma is not None:
+            point["gamma"] = self.gamma
+        return point
+
+    def rounded(self, x):
+        """Return `x` to two digits, which is finer than the loss can tell apart."""
+        return np.clip(np.round(x, 2), *self.bounds.T)
+
+    def _gamma(self, log2_width):
+        return float(gamma_of_width(self.data.mean_distance * 2.0**log2_width))
+
+    def __call__(self, x, gradient=True):
+        """Return the evaluation at `x` and the gradient, or None."""
+        objective_type = self.data.objective_type
+        parameters = objective_type.at(x)
+        objective = objective_type(*(parameters[name] for name in objective_type.paper))
+        gradient = gradient and self.has_gradient
+        kernel = self.data.kernel.at(self._gamma(x[-1])) if self.has_width else None
+        found = [part.held_out(objective, kernel, gradient) for part in self.parts]
+        decision = np.concatenate([_flat(held_out.decision) for held_out in found])
+        score, slope = self.guide.score_and_slope(decision, self.truth)
+        evaluation = Evaluation(np.array(x), 1.0 - score, decision)
+        if not gradient:
+            return evaluation, None
+        ends = np.cumsum([part.rows.size for part in self.parts])[:-1]
+        slopes = np.split(slope, ends)
+        total = found[0].derivatives(slopes[0].reshape(found[0].decision.shape))
+        for held_out, part_slope in zip(found[1:], slopes[1:], strict=True):
+            total = total + held_out.derivatives(part_slope.reshape(held_out.decision.shape))
+        by_x = objective_type.chain(total.by_loss)
+        if self.has_width:
+            by_x = np.append(by_x, _LN2 * total.by_width)
+        return evaluation, -by_x
+
+
+def _flat(decision):
+    """Return decision values with one row per held-out sample."""
+    return decision.reshape(-1, decision.shape[-1])
+
+
+class _ClosedFormPart:
+    """All samples, held out fold by fold in closed form."""
+
+    def __init__(self, data, gamma, used, folds):
+        self.folds = folds
+        self.rows = np.tile(used, folds.fold.shape[0])
+        self.refitter = data.refitter(gamma)
+        self._distances = None
+        if data.kernel.kind.has_width:
+            self._distances = data.distances_between(used, used)
+
+    def held_out(self, objective, kernel, gradient):
+        """Return the held-out decision values at a point."""
+        if kernel is not None:
+            K = kernel.of_distances(self._distances)
+            slope = kernel.width_slope(self._distances, K) if gradient else None
+            self.refitter.change_kernel(K, slope=slope)
+        return self.refitter.solve(objective).leave_folds_out(self.folds)
+
+
+class _ExactPart:
+    """The samples of one split, held out by fitting without them."""
+
+    def __init__(self, data, gamma, train, test):
+        self.rows = test
+        self.refitter = data.refitter(gamma, train, test)
+        if data.kernel.kind.has_width:
+            kept, _ = data.part_targets(train)
+            self._distances = data.distances_between(kept, kept)
+            self._test_distances = data.distances_between(test, kept)
+
+    def held_out(self, objective, kernel, gradient):
+        """Return the decision values of the test samples at a point."""
+        if kernel is not None:
+            K = kernel.of_distances(self._distances)
+            K_test = kernel.of_distances(self._test_distances)
+            slopes: tuple = (None, None)
+            if gradient:
+                slopes = (
+                    kernel.width_slope(self._distances, K),
+                    kernel.width_slope(self._test_distances, K_test),
+                )
+            self.refitter.change_kernel(K, K_test, *slopes)
+        return self.refitter.solve(objective).predict_test()
+
+
+class _OutOfBudget(Exception):
+    """Ends a descent when the evaluations are used up."""
+
+
+class StopSearch(Exception):
+    """Raised by one who visits evaluations, to end the search."""
+
+
+def search(loss, max_evals, random_state, visit=None, n_descents=2, spread_share=0.4, rtol=1e-4):
+    """Minimise a `HeldOutLoss` within its bounds.
+
+    Parameters
+    ----------
+    loss : HeldOutLoss
+    max_evals : int
+        How many points may be evaluated.
+    random_state : RandomState
+        Places the first, spread points (a scrambled Sobol sequence).
+    visit : callable, default=None
+        Called with each `Evaluation`.
+    n_descents : int
+        How many of the spread points a descent starts from.
+    spread_share : float
+        The share of the evaluations that goes to spread points.
+    rtol : float
+        A descent ends when a step lowers the loss by less than this share of it.
+
+    Returns
+    -------
+    evaluations : list of Evaluation
+        In the order in which they were made.
+    """
+    bounds = loss.bounds
+    evaluations: list[Evaluation] = []
+
+    def evaluate(x, gradient):
+        if len(evaluations) >= max_evals:
+            raise _OutOfBudget
+        evaluation, slope = loss(x, gradient)
+        evaluations.append(evaluation)
+        if visit is not None:
+            visit(evaluation)
+        return evaluation.loss, slope
+
+    n_spread = min(max(round(spread_share * max_evals), 1), max_evals)
+    sobol = qmc.Sobol(len(bounds), rng=np.random.default_rng(random_state.randint(2**31)))
+    spread = qmc.scale(sobol.random(1 << max(n_spread - 1, 0).bit_length()), *bounds.T)
+    for x in spread[:n_spread]:
+        evaluate(x, gradient=False)
+    starts = sorted(evaluations, key=lambda evaluation: evaluation.loss)[:n_descents]
+    # Scaled to the unit cube, so that one step length suits all parameters.
+    low, width = bounds[:, 0], np.ptp(bounds, axis=1)
+
+    def in_cube(z):
+        value, slope = evaluate(low + z * width, gradient=loss.has_gradient)
+        return (value, slope * width) if loss.has_gradient else value
+
+    for k, start in enumerate(starts):
+        share = (max_evals - len(evaluations)) // (len(starts) - k)
+        if share < 1:
+            break
+        try:
+            _descend(in_cube, (start.x - low) / width, share, rtol, loss.has_gradient)
+        except _OutOfBudget:
+            break
+    return evaluations
+
+
+def _descend(function, start, max_evals, rtol, has_gradient):
+    """Minimise within the unit cube."""
+    bounds = [(0.0, 1.0)] * start.size
+    if has_gradient:
+        options = {"maxfun": max_evals, "maxls": 8, "ftol": rtol, "gtol": 1e-4}
+        minimize(function, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+        return
+    # From the start towards the middle of the cube along each axis.
+    simplex = np.vstack([start, start + np.diag(np.where(start < 0.5, _EDGE, -_EDGE))])
+    options = {"initial_simplex": simplex, "maxfev": max_evals, "xatol": 0.01, "fatol": rtol}
+    minimize(function, start, method="Nelder-Mead", bounds=bounds, options=options)

@@ -1,0 +1,253 @@
+"""What y means: the one place where it becomes targets, and where scores become predictions.
+
+A task is small and knows all that has to be known of the whole of y, so that any part of the data,
+a chunk on a worker for example, can be encoded by itself. A new task is a subclass of `Task`; all
+below it sees targets, orientations and weights alone (`optimargin.targets`).
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.utils import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
+
+from optimargin.targets import Target
+
+
+class Task(ABC):
+    """What y means.
+
+    Attributes
+    ----------
+    total : float
+        The sum of all weights, which targets are normalised by.
+    """
+
+    total: float
+
+    @property
+    @abstractmethod
+    def n_outputs(self) -> int:
+        """The number of decision values per sample."""
+
+    @property
+    @abstractmethod
+    def largest_target(self) -> float:
+        """No target is larger, in absolute value."""
+
+    @abstractmethod
+    def encode(self, y, sample_weight=None) -> list[Target]:
+        """Return the targets of some samples, one per output.
+
+        Parameters
+        ----------
+        y : ndarray of shape (n_samples,)
+        sample_weight : ndarray of shape (n_samples,) or None
+
+        Returns
+        -------
+        targets : list of Target
+            Over all samples of the task, the weights of each sum to one.
+        """
+
+    @abstractmethod
+    def decode(self, scores):
+        """Return the predictions that decision values of shape (n_samples, n_outputs) mean."""
+
+    @staticmethod
+    @abstractmethod
+    def held_out_error(target: Target, decision) -> float:
+        """Return how bad held-out decision values of one output are; smaller is better."""
+
+    def attributes(self) -> dict[str, Any]:
+        """Return what a fitted estimator says about y."""
+        return {}
+
+    @staticmethod
+    @abstractmethod
+    def describe(y, weight) -> Any:
+        """Return all that has to be known of the y of one chunk, checked."""
+
+    @classmethod
+    @abstractmethod
+    def from_parts(cls, parts, **settings) -> "Task":
+        """Return the task of all chunks, given what `describe` returned of each."""
+
+
+@dataclass(frozen=True)
+class Classification(Task):
+    """Labels of two classes, or of several, each against the rest.
+
+    Attributes
+    ----------
+    classes : ndarray of shape (n_classes,)
+        The labels, sorted.
+    factor : ndarray of shape (n_classes,)
+        What the sample weights of each class are multiplied with.
+    total : float
+        The sum of the weights times the factors.
+    """
+
+    classes: np.ndarray
+    factor: np.ndarray
+    total: float
+
+    @classmethod
+    def from_labels(cls, y, sample_weight=None, class_weight=None, classes=None):
+        """Return the task of labels.
+
+        Parameters
+        ----------
+        y : ndarray of shape (n_samples,)
+        sample_weight : ndarray of shape (n_samples,) or None
+        class_weight : dict, "balanced" or None
+        classes : ndarray of shape (n_classes,), default=None
+            The labels, where `y` may lack some of them: a class that does not occur has no
+            weight. By default those of `y`, of which there must be two.
+        """
+        if classes is None:
+            classes = np.unique(y)
+            check_two_classes(classes)
+        encoded = index_of(classes, y)
+        totals = np.bincount(encoded, weights=sample_weight, minlength=classes.size)
+        present = np.bincount(encoded, minlength=classes.size) > 0
+        return cls.from_totals(classes, totals.astype(np.float64), class_weight, present)
+
+    @classmethod
+    def from_totals(cls, classes, totals, class_weight=None, present=None):
+        """Return the task of classes, given the sums of their sample weights."""
+        present = np.ones(classes.size, dtype=bool) if present is None else present
+        factor = np.zeros(classes.size)
+        factor[present] = _checked_factors(classes[present], totals[present], class_weight)
+        return cls(classes, factor, float(totals @ factor))
+
+    @classmethod
+    def of_stream(cls, classes, class_weight=None):
+        """Return the task of labels that keep coming: weights are not normalised."""
+        if classes.size < 2:
+            raise ValueError("classes has one class only: list every label of the stream.")
+        factor = _class_factors(classes, np.ones(classes.size), class_weight)
+        return cls(classes, factor, 1.0)
+
+    @property
+    def n_outputs(self) -> int:
+        """One for two classes, otherwise one per class."""
+        return 1 if self.classes.size == 2 else self.classes.size
+
+    @property
+    def largest_target(self) -> float:
+        """Targets are -1 and +1."""
+        return 1.0
+
+    def encode(self, y, sample_weight=None) -> list[Target]:
+        """Return targets of -1 and +1; +1 for ``classes[1]``, or for the class of the output."""
+        encoded = index_of(self.classes, y)
+        weight = (self.factor / self.total)[encoded]
+        if sample_weight is not None:
+            weight = weight * np.asarray(sample_weight, dtype=np.float64)
+        positives = [1] if self.classes.size == 2 else range(self.classes.size)
+        signs = [2.0 * (encoded == k) - 1.0 for k in positives]
+        return [Target(sign, sign, weight) for sign in signs]
+
+    def decode(self, scores):
+        """Return the label of the class that wins each row of decision values."""
+        return self.classes[winning_class(scores)]
+
+    @staticmethod
+    def held_out_error(target, decision) -> float:
+        """Return the share of samples on the wrong side."""
+        return float(target.weight @ (target.orientation * decision <= 0))
+
+    def attributes(self) -> dict[str, Any]:
+        """Return the labels."""
+        return {"classes_": self.classes}
+
+    @staticmethod
+    def describe(y, weight):
+        """Return the labels of a chunk, and the sums of their weights."""
+        if len(y):
+            check_classification_targets(y)
+        labels, encoded = np.unique(y, return_inverse=True)
+        return labels, np.bincount(encoded, weights=weight, minlength=labels.size)
+
+    @classmethod
+    def from_parts(cls, parts, class_weight=None, **settings):
+        """Return the task of the labels of all chunks."""
+        classes = np.unique(np.concatenate([labels for labels, _ in parts]))
+        check_two_classes(classes)
+        totals = np.zeros(classes.size)
+        for labels, weights in parts:
+            totals[np.searchsorted(classes, labels)] += weights
+        return cls.from_totals(classes, totals, class_weight)
+
+
+def winning_class(scores):
+    """Return the index of the class that wins each row of decision values, the last axis."""
+    if scores.shape[-1] == 1:
+        return (scores[..., 0] > 0).astype(np.intp)
+    return scores.argmax(axis=-1)
+
+
+def index_of(classes, y):
+    """Return the index of each label among sorted classes."""
+    if classes.size == 2:  # many times faster than a search
+        return (y == classes[1]).astype(np.intp)
+    return np.searchsorted(classes, y)
+
+
+def check_two_classes(classes):
+    """Raise a clear error for labels of a single class."""
+    if classes.size < 2:
+        raise ValueError(
+            f"y has one class only ({classes.tolist()[0]!r}): a classifier needs samples of at "
+            "least two classes."
+        )
+
+
+def check_known(classes, y, message):
+    """Raise ValueError with a message for labels that are not among the classes."""
+    if not np.isin(y, classes).all():
+        raise ValueError(message)
+
+
+def _checked_factors(classes, totals, class_weight):
+    """Return the factor of each class, checked to leave a weight to every class."""
+    if not np.isfinite(totals.sum()):
+        raise ValueError("sample_weight overflows when summed: use smaller weights.")
+    if not totals.any():
+        raise ValueError(
+            "sample_weight is zero for every sample: at least one sample of every class "
+            "needs a positive weight."
+        )
+    factor = _class_factors(classes, totals, class_weight)
+    with np.errstate(over="ignore"):
+        total = np.sum(totals * factor)
+    if not np.isfinite(total):
+        raise ValueError(
+            "sample_weight times class_weight overflows when summed: use smaller weights."
+        )
+    empty = classes[totals * factor == 0]
+    if empty.size:
+        raise ValueError(
+            f"All samples of class {empty.tolist()[0]!r} have zero weight (sample_weight times "
+            "class_weight): give the class a positive weight or remove it from y."
+        )
+    return factor
+
+
+def _class_factors(classes, totals, class_weight):
+    """Return the factor of each class; `totals` are the sums of their sample weights."""
+    if class_weight is None:
+        return np.ones(totals.size)
+    if isinstance(class_weight, str):
+        with np.errstate(divide="ignore"):
+            factor = totals.sum() / (totals.size * totals)
+        return np.where(totals == 0, 0.0, factor)
+    factor = compute_class_weight(class_weight, classes=classes, y=classes)
+    if not (np.isfinite(factor).all() and (factor >= 0).all()):
+        raise ValueError(
+            "class_weight has negative or non-finite values: weights must be at least zero."
+        )
+    return factor

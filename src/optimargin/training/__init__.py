@@ -1,0 +1,22 @@
+"""From data to a fit: plan, design, problems, solver, model."""
+
+from optimargin.training.chunks import train_chunks
+from optimargin.training.fit import Fit
+from optimargin.training.models import KernelModel, LinearModel
+from optimargin.training.plan import Options, Plan, plan_fit
+from optimargin.training.rebuild import OtherDataError, Rebuilt, rebuild
+from optimargin.training.train import train
+
+__all__ = [
+    "Fit",
+    "KernelModel",
+    "LinearModel",
+    "Options",
+    "OtherDataError",
+    "Plan",
+    "Rebuilt",
+    "plan_fit",
+    "rebuild",
+    "train",
+    "train_chunks",
+]

@@ -1,0 +1,426 @@
+"""Training on data in chunks: files, or blocks on a cluster.
+
+The first round describes the chunks: shapes, targets, weights, and whether values are fit for use.
+A second one brings a sample of the rows. The problem solved on it gives the start, and for
+kernels the landmarks; then the solvers ask for sums over chunks. Problems of several outputs are
+solved side by side, so that every pass over the data serves all of them.
+"""
+
+from dataclasses import dataclass
+from threading import Condition, Thread
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils import check_array, check_consistent_length
+from sklearn.utils.extmath import row_norms
+from sklearn.utils.validation import column_or_1d
+
+from optimargin._checks import check_scale
+from optimargin.designs import FeatureDesign, LandmarkDesign, RandomPivots
+from optimargin.designs.whitening import NoWhitening, Whitening
+from optimargin.kernels import PreparedKernel
+from optimargin.kernels.prepared import check_values
+from optimargin.problems import ChunkedProblem
+from optimargin.problems.chunk_tasks import (
+    ChunkReader,
+    LandmarkFeatures,
+    as_rows,
+    serve,
+)
+from optimargin.solvers import ChunkedNewton, Newton
+from optimargin.training.fit import Fit
+from optimargin.training.models import KernelModel, LinearModel
+from optimargin.training.plan import Options, check_approximation, plan_chunks
+
+# Sizes of the sample: benchmarks/out_of_core.py, benchmarks/dask_cluster.py
+_SAMPLE_ELEMENTS = 1 << 23  # 64 MB
+_START_ELEMENTS = 1 << 22  # of a linear start, which is solved while chunks wait
+_SAMPLE_SHARE = 8
+_SAMPLE_FROM = 20_000  # rows
+_START_TOL = 1e-3
+_DOUBLE_UP_TO = 1 << 24  # kernel values
+_AT_ONCE = 32  # outputs that are solved side by side
+
+
+def describe(k, chunk, task_type):
+    """Check chunk `k` and return what the fit needs to know about it."""
+    X, y, weight = chunk
+    try:
+        X = check_array(
+            as_rows(X) if sp.issparse(X) else X,
+            accept_sparse="csr",
+            dtype=[np.float64, np.float32],
+            ensure_min_samples=0,
+            input_name="X",
+        )
+        y = column_or_1d(y)
+        check_consistent_length(X, y)
+        weight = np.ones(len(y)) if weight is None else weight
+        weight = np.ascontiguousarray(weight, dtype=np.float64)
+        check_consistent_length(y, weight)
+        if not np.isfinite(weight).all() or (weight < 0).any():
+            raise ValueError("sample_weight must be finite and at least zero.")
+        X = as_rows(X)
+        check_scale(X)
+        about_y = task_type.describe(y, weight)
+    except (ValueError, TypeError) as error:
+        raise type(error)(f"Chunk {k}: {error}") from None
+    return {
+        "n_rows": X.shape[0],
+        "n_features": X.shape[1],
+        "sparse": sp.issparse(X),
+        "dtype": X.dtype,
+        "y": about_y,
+        "weight": float(weight.sum()),
+        "weighted_sum": FeatureDesign(X).represent(weight),
+        "largest_norm": float(row_norms(X).max(initial=0.0)),
+    }
+
+
+def take_sample(k, chunk, share, seed):
+    """Return about that share of the rows of chunk `k`."""
+    X, y, weight = chunk
+    X, y = as_rows(X), np.asarray(y)
+    chosen = np.flatnonzero(np.random.default_rng([seed, k]).random(len(y)) < share)
+    weight = np.ones(len(y)) if weight is None else np.asarray(weight, dtype=np.float64)
+    return X[chosen], y[chosen], weight[chosen]
+
+
+def moments(chunk, task, center):
+    """Return weighted sums over all values of ``x - center`` and of its square."""
+    X, y, weight = chunk
+    X = as_rows(X)
+    scale = task.encode(np.asarray(y), weight)[0].weight
+    if sp.issparse(X):
+        first, square = (scale @ X).sum(), (scale @ X.multiply(X)).sum()
+        count = X.shape[1] * scale.sum()
+        return first - center * count, square - 2 * center * first + center**2 * count
+    deviation = X - center
+    return float((scale @ deviation).sum()), float((scale @ np.square(deviation)).sum())
+
+
+@dataclass(frozen=True)
+class Description:
+    """All chunks together."""
+
+    n_rows: int
+    n_features: int
+    sparse: bool
+    dtype: np.dtype
+    y_parts: list
+    mean: np.ndarray
+    largest_norm: float
+
+
+def join(parts):
+    """Return the description of all chunks, given that of each."""
+    if not parts:
+        raise ValueError("There are no chunks: the data are empty.")
+    filled = [part for part in parts if part["n_rows"]]
+    if not filled:
+        raise ValueError("All chunks are empty: there must be at least two rows.")
+    widths = {part["n_features"] for part in filled}
+    if len(widths) > 1:
+        raise ValueError(f"Chunks have different numbers of features: {sorted(widths)}.")
+    total = sum(part["weight"] for part in filled)
+    return Description(
+        n_rows=sum(part["n_rows"] for part in filled),
+        n_features=widths.pop(),
+        sparse=any(part["sparse"] for part in filled),
+        dtype=np.result_type(*(part["dtype"] for part in filled)),
+        y_parts=[part["y"] for part in filled],
+        mean=sum(part["weighted_sum"] for part in filled) / max(total, 1e-300),
+        largest_norm=max(part["largest_norm"] for part in filled),
+    )
+
+
+@dataclass(frozen=True)
+class ChunkedFit:
+    """What a training on chunks found.
+
+    Attributes
+    ----------
+    fit : Fit
+    task : Task
+    n_features : int
+    """
+
+    fit: Fit
+    task: Any
+    n_features: int
+
+
+def train_chunks(
+    chunks, task_type, task_settings, objective, *, kernel=None, options: Options, progress
+) -> ChunkedFit:
+    """Train a model on chunks.
+
+    Parameters
+    ----------
+    chunks : Chunks
+    task_type : type
+        A `Task`.
+    task_settings : dict
+        Given to its `from_parts`.
+    objective : Objective
+        Its defaults are resolved here, where the sum of the weights is known.
+    kernel : KernelChoice or None
+        With one, `options.n_components` landmarks stand for the data.
+    options : Options
+    progress : Progress
+
+    Returns
+    -------
+    found : ChunkedFit
+    """
+    data = join(chunks.gather(describe, task_type))
+    task = task_type.from_parts(data.y_parts, **task_settings)
+    training = _ChunkedTraining(
+        chunks, data, task, objective.resolve(task.total), options, progress
+    )
+    fit = training.linear() if kernel is None else training.landmarks(kernel)
+    return ChunkedFit(fit, task, data.n_features)
+
+
+class _ChunkedTraining:
+    """One training on chunks that were described."""
+
+    def __init__(self, chunks, data, task, objective, options, progress):
+        self.chunks, self.data, self.task = chunks, data, task
+        self.objective, self.options, self.progress = objective, options, progress
+
+    def linear(self):
+        """Train a linear model."""
+        data, options = self.data, self.options
+        solver = plan_chunks(data.n_features, options)
+        center = data.mean if options.fit_intercept and not data.sparse else None
+        starts = [(None, 0.0)] * self.task.n_outputs
+        if data.n_rows >= _SAMPLE_FROM and solver == "newton":
+            enough = max(_START_ELEMENTS // data.n_features, 8 * data.n_features)
+            sample = self._sample(min(data.n_rows // _SAMPLE_SHARE, enough))
+            if sample is not None:
+                X, targets = sample
+                starts = self._starts(FeatureDesign(X, center), targets)
+        norm = data.largest_norm + (0.0 if center is None else float(np.linalg.norm(center)))
+        solutions = self._solve(
+            ChunkReader(self.task, center=center),
+            NoWhitening(data.n_features),
+            solver,
+            starts,
+            largest_norm=norm,
+        )
+        coef = np.array([solution.coef for solution in solutions])
+        shift = 0.0 if center is None else -(coef @ center)
+        intercept = np.array([solution.intercept for solution in solutions]) + shift
+        model = LinearModel(
+            coef.astype(data.dtype, copy=False), intercept.astype(data.dtype, copy=False)
+        )
+        return Fit.of(model, self.objective, solver, solutions)
+
+    def landmarks(self, choice):
+        """Train a kernel model of landmarks."""
+        data, options = self.data, self.options
+        check_approximation(choice.at(1.0), options)
+        kernel = choice.at(self._gamma(choice.gamma) if choice.has_gamma else 1.0)
+        n_components = min(options.n_components, data.n_rows)
+        n_wanted = max(_SAMPLE_ELEMENTS // max(n_components, data.n_features), 4 * n_components)
+        X, targets = self._sample(n_wanted)
+        check_values(kernel, X)
+        is_small = data.n_rows * n_components < _DOUBLE_UP_TO
+        dtype = np.dtype(np.float64 if is_small else np.float32)
+        pivots = RandomPivots(
+            kernel, X, targets[0].weight, n_components, dtype=dtype, seed=options.seed
+        )
+        chosen = pivots.first(n_components)
+        landmarks = X[chosen.rows]
+        design = LandmarkDesign(
+            kernel, X, landmarks, chosen.factor, dtype=dtype, max_bytes=options.max_bytes
+        )
+        whitening = Whitening(chosen.factor)
+        # The largest kernel value of a row with itself, given the largest norm of a row.
+        longest = PreparedKernel(kernel, np.array([[data.largest_norm]])).diagonal()
+        solutions = self._solve(
+            ChunkReader(self.task, LandmarkFeatures(kernel, landmarks, dtype)),
+            whitening,
+            "newton",
+            self._starts(design, targets),
+            largest_norm=float(np.sqrt(longest[0])),
+        )
+        coef = np.array([whitening.for_rows(solution.coef) for solution in solutions])
+        model = KernelModel(
+            kernel,
+            None,  # landmarks have no index in one array
+            landmarks.astype(data.dtype, copy=False),
+            coef.astype(data.dtype, copy=False),
+            np.array([s.intercept for s in solutions]).astype(data.dtype),
+        )
+        return Fit.of(model, self.objective, "newton", solutions)
+
+    def _sample(self, n_wanted):
+        """Return about `n_wanted` rows and their targets, or None where there are none."""
+        share = min(n_wanted / self.data.n_rows, 1.0)
+        parts = self.chunks.gather(take_sample, share, self.options.seed)
+        filled = [part for part in parts if len(part[1])]
+        if not filled:
+            return None
+        stack = sp.vstack if self.data.sparse else np.concatenate
+        X = as_rows(stack([X for X, _, _ in filled]))
+        y = np.concatenate([y for _, y, _ in filled])
+        targets = self.task.encode(y, np.concatenate([weight for *_, weight in filled]))
+        kept = np.flatnonzero(targets[0].weight)
+        if kept.size == 0:
+            return None
+        return X[kept], [target.take(kept) for target in targets]
+
+    def _starts(self, design, targets):
+        """Return the solutions of the problems on a sample."""
+        solver = Newton(tol=_START_TOL, max_iter=self.options.max_iter, exact_up_to=0)
+        starts = []
+        for target in targets:
+            problem = self.objective.problem(
+                design, target, fit_intercept=self.options.fit_intercept
+            )
+            solution = solver.solve(problem, np.zeros(design.n_coef), 0.0)
+            starts.append((solution.coef, solution.intercept))
+        return starts
+
+    def _solve(self, reader, whitening, solver_name, starts, *, largest_norm):
+        """Return one solution per output."""
+        options = self.options
+        loss = self.objective.loss()
+
+        def solve(output, ask):
+            problem = ChunkedProblem(
+                loss,
+                output,
+                ask,
+                whitening,
+                largest_norm=largest_norm,
+                largest_target=self.task.largest_target,
+                fit_intercept=options.fit_intercept,
+                factorise=solver_name == "newton",
+            )
+            with self.progress.problem() as on_iteration:
+                solver = ChunkedNewton(
+                    tol=options.tol,
+                    max_iter=options.max_iter,
+                    seed=options.seed,
+                    on_iteration=on_iteration,
+                )
+                return solver.solve(problem, *starts[output])
+
+        solutions: list = []
+        for first in range(0, self.task.n_outputs, _AT_ONCE):
+            outputs = range(first, min(first + _AT_ONCE, self.task.n_outputs))
+            solutions += Rounds(self.chunks, reader).run(solve, outputs)
+        return solutions
+
+    def _gamma(self, gamma):
+        """Return the number of gamma, by passes over the chunks where it depends on the data."""
+        n_features = self.data.n_features
+        if gamma == "mean_distance":
+            raise ValueError(
+                "gamma='mean_distance' needs all pairs of samples: on chunks pass a number, for "
+                "example that of optimargin.kernels.resolve_gamma on a part of the data."
+            )
+        if gamma == "auto":
+            return 1.0 / n_features
+        if gamma != "scale":
+            return float(gamma)
+        mean = self.chunks.reduce(moments, self.task, 0.0)[0] / n_features
+        variance = self.chunks.reduce(moments, self.task, mean)[1] / n_features
+        return 1.0 if variance <= (1e-14 * mean) ** 2 else 1.0 / (n_features * variance)
+
+
+class _Abandoned(Exception):
+    """Ends the solver of an output after another one, or a pass, has failed."""
+
+
+class Rounds:
+    """Passes over the chunks that serve several solvers at a time.
+
+    Each solver runs in a thread of its own and waits for the sums it asked for. When all of them
+    wait, one pass over the data answers all. Passes are made by the thread that called `run`.
+
+    Parameters
+    ----------
+    chunks : Chunks
+    reader : ChunkReader
+    """
+
+    def __init__(self, chunks, reader):
+        self._chunks, self._reader = chunks, reader
+        self._changed = Condition()
+        self._asked: dict = {}
+        self._answered: dict = {}
+        self._finished: dict = {}
+        self._failure: BaseException | None = None
+
+    def run(self, solve, outputs):
+        """Return ``solve(output, ask)`` of all outputs."""
+        outputs = list(outputs)
+        if len(outputs) == 1:
+            return [solve(outputs[0], lambda request: self._pass([request])[0])]
+        threads = [Thread(target=self._solve, args=(solve, o), daemon=True) for o in outputs]
+        for thread in threads:
+            thread.start()
+        try:
+            while self._serve_next(len(outputs)):
+                pass
+        except BaseException as error:
+            self._fail(error)
+            raise
+        finally:
+            for thread in threads:
+                thread.join()
+        return [self._finished[output] for output in outputs]
+
+    def _serve_next(self, n_outputs):
+        """Wait until every solver waits or is done, and make a pass; return whether to go on."""
+        with self._changed:
+            while self._failure is None and len(self._asked) + len(self._finished) < n_outputs:
+                self._changed.wait(timeout=1.0)
+            if self._failure is not None:
+                raise self._failure
+            asked, self._asked = self._asked, {}
+        if not asked:
+            return False
+        answers = dict(zip(asked, self._pass(list(asked.values())), strict=True))
+        with self._changed:
+            self._answered.update(answers)
+            self._changed.notify_all()
+        return True
+
+    def _pass(self, requests):
+        """Return the answers to requests, by one pass over the chunks."""
+        results = iter(self._chunks.reduce(serve, self._reader, requests))
+        return [tuple(next(results) for _ in range(r.n_results)) for r in requests]
+
+    def _solve(self, solve, output):
+        """Solve one output in this thread."""
+
+        def ask(request):
+            with self._changed:
+                self._asked[output] = request
+                self._changed.notify_all()
+                while output not in self._answered:
+                    if self._failure is not None:
+                        raise _Abandoned
+                    self._changed.wait(timeout=1.0)
+                return self._answered.pop(output)
+
+        try:
+            solution = solve(output, ask)
+            with self._changed:
+                self._finished[output] = solution
+                self._changed.notify_all()
+        except _Abandoned:
+            pass
+        except BaseException as error:
+            self._fail(error)
+
+    def _fail(self, error):
+        with self._changed:
+            self._failure = self._failure or error
+            self._changed.notify_all()

@@ -1,0 +1,62 @@
+"""The result of a training: what an estimator stores."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from optimargin.objectives import Objective
+from optimargin.problems.base import ROUNDING_FLOOR
+from optimargin.solvers import Solution
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A trained model and how it came about.
+
+    Attributes
+    ----------
+    model : LinearModel or KernelModel
+    objective : Objective
+        With the numbers that were used.
+    solver : str
+    n_iter, objective_value, dual_gap : ndarray of shape (n_outputs,)
+    """
+
+    model: Any
+    objective: Objective
+    solver: str
+    n_iter: np.ndarray
+    objective_value: np.ndarray
+    dual_gap: np.ndarray
+
+    @classmethod
+    def of(cls, model, objective, solver, solutions: list[Solution]) -> "Fit":
+        """Return the fit of one solution per output.
+
+        No certificate claims more than the rounding of the objective allows.
+        """
+        gaps = np.array([solution.dual_gap for solution in solutions])
+        return cls(
+            model,
+            objective,
+            solver,
+            np.array([solution.n_iter for solution in solutions]),
+            np.array([solution.objective for solution in solutions]),
+            np.maximum(gaps, ROUNDING_FLOOR),
+        )
+
+    def attributes(self) -> dict[str, Any]:
+        """Return the fitted attributes: numbers for one output, arrays for several."""
+
+        def shown(values):
+            return values if values.size > 1 else values[0].item()
+
+        return {
+            **self.model.attributes(),
+            **self.objective.attributes(),
+            "solver_": self.solver,
+            "n_iter_": shown(self.n_iter),
+            "objective_": shown(self.objective_value),
+            "dual_gap_": shown(self.dual_gap),
+        }

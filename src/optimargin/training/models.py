@@ -1,0 +1,172 @@
+"""Trained models: coefficients of features, or of support vectors, and scores from them."""
+
+from dataclasses import dataclass
+from functools import cached_property, singledispatch
+from typing import Any
+
+import numpy as np
+from sklearn.utils.extmath import safe_sparse_dot
+
+from optimargin.designs import (
+    LINEAR_DESIGNS,
+    FeatureDesign,
+    LandmarkDesign,
+    LinearGramDesign,
+)
+from optimargin.designs.base import SampleSpaceDesign
+from optimargin.kernels import Kernel, kernel_product
+
+
+class OtherDataError(ValueError):
+    """A model does not belong to the data given."""
+
+
+@dataclass(frozen=True)
+class LinearModel:
+    """Coefficients of features.
+
+    Attributes
+    ----------
+    coef : ndarray of shape (n_outputs, n_features)
+    intercept : ndarray of shape (n_outputs,)
+    """
+
+    coef: np.ndarray
+    intercept: np.ndarray
+
+    @classmethod
+    def of(cls, design, solutions, dtype) -> "LinearModel":
+        """Return the model of one solution per output, in the precision of the data."""
+        parts = [design.to_features(solution.coef) for solution in solutions]
+        coef = np.array([w for w, _ in parts])
+        intercept = np.array(
+            [
+                solution.intercept + shift
+                for solution, (_, shift) in zip(solutions, parts, strict=True)
+            ]
+        )
+        return cls(coef.astype(dtype, copy=False), intercept.astype(dtype, copy=False))
+
+    def scores(self, X):
+        """Return decision values of shape (n_samples, n_outputs)."""
+        return safe_sparse_dot(X, self.coef.T, dense_output=True) + self.intercept
+
+    def attributes(self) -> dict[str, Any]:
+        """Return the fitted attributes."""
+        return {"coef_": self.coef, "intercept_": self.intercept}
+
+
+@dataclass(frozen=True)
+class KernelModel:
+    """Coefficients of support vectors.
+
+    Attributes
+    ----------
+    kernel : Kernel
+    support : ndarray of shape (n_SV,) or None
+        Indices of the support vectors in the training data, where they are known.
+    vectors : {ndarray, CSR} of shape (n_SV, n_features)
+        Empty for a precomputed kernel.
+    dual_coef : ndarray of shape (n_outputs, n_SV)
+    intercept : ndarray of shape (n_outputs,)
+    """
+
+    kernel: Kernel
+    support: np.ndarray | None
+    vectors: Any
+    dual_coef: np.ndarray
+    intercept: np.ndarray
+
+    @classmethod
+    def of(cls, kernel, design, projector, solutions, X, rows) -> "KernelModel":
+        """Return the model of one solution per output; `rows` are the indices of the samples."""
+        dual_coef = np.array([design.sample_coefficients(s.coef, s.pull) for s in solutions])
+        intercept = np.array([solution.intercept for solution in solutions])
+        if isinstance(design, LINEAR_DESIGNS):  # of centred rows
+            intercept += [design.to_features(solution.coef)[1] for solution in solutions]
+        if projector is not None:
+            dual_coef = dual_coef @ projector.T
+        support = np.flatnonzero(dual_coef.any(axis=0))
+        vectors = np.empty((0, 0), dtype=X.dtype) if kernel.is_precomputed else X[support]
+        return cls(
+            kernel,
+            rows[support],
+            vectors,
+            dual_coef[:, support].astype(X.dtype, copy=False),
+            intercept.astype(X.dtype, copy=False),
+        )
+
+    @cached_property
+    def coef(self):
+        """Coefficients of the features, for the linear kernel."""
+        return safe_sparse_dot(self.dual_coef, self.vectors)
+
+    def scores(self, X):
+        """Return decision values of shape (n_samples, n_outputs)."""
+        if self.kernel.is_linear:
+            return safe_sparse_dot(X, self.coef.T, dense_output=True) + self.intercept
+        if self.kernel.is_precomputed:
+            return X[:, self.support] @ self.dual_coef.T + self.intercept
+        return kernel_product(self.kernel, X, self.vectors, self.dual_coef.T) + self.intercept
+
+    def attributes(self) -> dict[str, Any]:
+        """Return the fitted attributes."""
+        found: dict[str, Any] = {
+            "_kernel": self.kernel,
+            "support_vectors_": self.vectors,
+            "dual_coef_": self.dual_coef,
+            "intercept_": self.intercept,
+        }
+        if self.support is not None:
+            found["support_"] = self.support
+        if "gamma" in self.kernel.parameters:
+            found["gamma_"] = self.kernel.gamma  # type: ignore[attr-defined]
+        return found
+
+
+@singledispatch
+def coefficients_of(design, model, problem, k, rows):
+    """Return output `k` of a model as coefficients of a design, and the intercept.
+
+    Parameters
+    ----------
+    design : Design
+        Of the training data.
+    model : LinearModel or KernelModel
+    problem : AdditiveProblem
+        Over the design.
+    k : int
+    rows : ndarray of shape (n_samples,)
+        Indices of the design's samples in the training data.
+    """
+    raise TypeError(f"A model cannot be expressed in a {type(design).__name__}.")
+
+
+@coefficients_of.register
+def _(design: FeatureDesign | LinearGramDesign, model, problem, k, rows):
+    w = model.coef[k].astype(np.float64)
+    return design.from_features(w, float(model.intercept[k]), problem)
+
+
+@coefficients_of.register
+def _(design: LandmarkDesign, model, problem, k, rows):
+    coef = design.from_landmark_coefficients(model.dual_coef[k].astype(np.float64))
+    return coef, float(model.intercept[k])
+
+
+@coefficients_of.register
+def _(design: SampleSpaceDesign, model, problem, k, rows):
+    return sample_pulls(model, k, rows), float(model.intercept[k])
+
+
+def sample_pulls(model, k, rows):
+    """Return output `k` of a `KernelModel` as coefficients of the training samples `rows`."""
+    if not np.isin(model.support, rows).all():
+        raise OtherDataError(
+            f"X and sample_weight have {rows.size} samples of positive weight, and "
+            "not all support vectors are among them: pass the training data, every row in "
+            "its place."
+        )
+    coef = np.zeros(rows.size)
+    coef[np.searchsorted(rows, model.support)] = model.dual_coef[k]
+    return coef

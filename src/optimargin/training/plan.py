@@ -1,0 +1,312 @@
+"""How a problem is solved: every crossover, decided once per fit.
+
+Crossovers were read off the benchmarks that each group names, run with every solver.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+
+from optimargin._checks import sum_of_squares
+from optimargin.kernels import Kernel
+from optimargin.losses import BandLoss
+from optimargin.objectives import AdditiveObjective, Objective
+
+# Linear data: benchmarks/linear.py, benchmarks/dense.py, benchmarks/crossovers.py
+_FACTORISE_UP_TO = 1000  # features, or dense samples, up to which a factorisation is fastest
+_SHORT_ROWS = 16  # values per sparse row up to which a Gram matrix of the features is cheap,
+_FEW_VALUES = 200_000  # or in all of them: what is fast anyway may as well be exact
+_EASY_CONDITION = 100.0  # up to which conjugate gradients take next to no steps
+_SAMPLES_UP_TO = 5000  # up to which a factorisation in sample space is the alternative
+_WIDE = 4  # n_features / n_samples above which a Gram matrix pays off beyond 1000 dense samples
+_EASY_DESCENT = 250.0  # epochs that coordinate descent may take beyond
+# An epoch over v values takes as long as factorisations of 70 v operations; all those of a fit take
+# about n_samples**3.
+_OPERATIONS_OF_AN_EPOCH = 70.0
+
+# Kernels: benchmarks/kernel.py, benchmarks/large_kernel.py
+_DIRECT_UP_TO = 700  # samples up to which factorisations are fastest
+_EXACT_UP_TO = 100_000  # samples of an exact kernel fit, unless one insists on it
+_FLOAT32_TOL = 1e-8  # above it, rounding kernel values to float32 is far below any gap that is met
+
+# Landmarks: benchmarks/large_kernel.py
+_DOUBLE_UP_TO = 1 << 24  # kernel values up to which double precision costs nothing that matters
+
+# Large margin distribution machines: benchmarks/ldm.py
+_LDM_KERNEL_INTERIOR_UP_TO = 200  # samples up to which factorisations cost less than descent
+_LDM_INTERIOR_UP_TO = 1000  # features up to which a matrix of their size is no burden
+_LDM_GRAM_UP_TO = 4000  # samples up to which a Gram matrix pays off
+_LDM_ROUGH_TOL = 1e-5  # from which few epochs meet the tolerance before factorisations pay off
+_LDM_MANY_SAMPLES = 5000
+
+# Problems solved again and again: benchmarks/selection_speed.py
+_COMPILED_UP_TO = 2**21  # elements of X: above, the interpreter's share in a solve is small
+_FEW_FEATURES = 256  # up to which updates by single rows beat products of matrices
+_LDM_WARM_UP_TO = 1000  # samples up to which warm starts outweigh the size of their Gram matrix
+
+# Chunks: benchmarks/out_of_core.py, benchmarks/dask_cluster.py
+_CHUNKED_FACTORISE_UP_TO = (
+    2000  # features, past which a Hessian costs more than the rounds it saves
+)
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the user asked for.
+
+    Attributes
+    ----------
+    solver : str
+        "auto" or a name.
+    tol : float
+    max_iter : int
+    fit_intercept : bool
+    seed : int
+    max_bytes : float
+        For kernel values that are kept.
+    approximation : {"nystrom"} or None
+    n_components : int or "auto"
+    """
+
+    solver: str = "auto"
+    tol: float = 1e-6
+    max_iter: int = 1000
+    fit_intercept: bool = True
+    seed: int = 0
+    max_bytes: float = 2e9
+    approximation: str | None = None
+    n_components: int | str = "auto"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How it is done.
+
+    Attributes
+    ----------
+    solver : str
+        Its name among the solvers of the objective.
+    design : str
+        Its name in `optimargin.training.designs.DESIGNS`.
+    dtype : numpy dtype or None
+        The precision of kernel values; that of the data when None.
+    max_bytes : float
+        For kernel values that are kept.
+    solver_options : dict
+        What the solver's constructor is given besides tolerance, limit and seed.
+    """
+
+    solver: str
+    design: str
+    dtype: Any = None
+    max_bytes: float = np.inf
+    solver_options: dict[str, Any] = field(default_factory=dict)
+
+
+def plan_fit(X, objective: Objective, kernel: Kernel | None, options: Options) -> Plan:
+    """Return the plan of a fit to data in memory.
+
+    Parameters
+    ----------
+    X : {ndarray, CSR} of shape (n_samples, n_features)
+    objective : Objective
+        With all its numbers.
+    kernel : Kernel or None
+        None for a model with coefficients per feature.
+    options : Options
+    """
+    rules: dict[bool, Callable[..., Plan]]
+    if isinstance(objective, AdditiveObjective):
+        rules = {True: _plan_linear, False: _plan_kernel}
+    else:
+        rules = {True: _plan_linear_ldm, False: _plan_kernel_ldm}
+    return rules[kernel is None](X, objective, kernel, options)
+
+
+def plan_closed_form(X, objective, kernel, options: Options, solved_by: str) -> Plan:
+    """Return the plan of the design that a factor is made of, whatever a model was fitted with.
+
+    A kernel matrix that did not have to fit into memory for the fit need not do so now: its
+    values are computed on demand, in the precision of the data.
+    """
+    if not isinstance(objective, AdditiveObjective):
+        return plan_fit(X, objective, kernel, options)
+    options = replace(options, solver="newton")
+    n_bytes = 8.0 * X.shape[0] ** 2
+    if (
+        kernel is not None
+        and not kernel.is_linear
+        and options.approximation is None
+        and solved_by != "newton"
+        and n_bytes > options.max_bytes
+    ):
+        return Plan("newton", "panels", X.dtype, options.max_bytes)
+    return plan_fit(X, objective, kernel, options)
+
+
+@dataclass(frozen=True)
+class RefitterPlan:
+    """How problems are solved again and again.
+
+    Attributes
+    ----------
+    compiled : bool
+        Whether solves run without the interpreter.
+    in_samples : bool
+        Whether linear data are handled through their Gram matrix.
+    by_interior_point : bool
+        Of LDM problems over features.
+    """
+
+    compiled: bool
+    in_samples: bool = False
+    by_interior_point: bool = False
+
+
+def plan_refitter(objective_type, shape=None, is_sparse=False) -> RefitterPlan:
+    """Return the plan of a refitter for a Gram matrix, or for linear data of that shape."""
+    is_additive = issubclass(objective_type, AdditiveObjective)
+    is_band = is_additive and issubclass(objective_type.loss_type, BandLoss)
+    if shape is None:
+        return RefitterPlan(compiled=is_band)
+    n_samples, n_features = shape
+    if not is_additive:
+        in_samples = n_features > n_samples or n_samples <= _LDM_WARM_UP_TO
+        return RefitterPlan(False, in_samples, n_features <= _LDM_INTERIOR_UP_TO)
+    if n_features > n_samples:
+        return RefitterPlan(is_band, in_samples=True)
+    small = n_features <= _FEW_FEATURES and n_samples * n_features <= _COMPILED_UP_TO
+    return RefitterPlan(is_band and small and not is_sparse)
+
+
+def plan_chunks(n_features: int, options: Options) -> str:
+    """Return the solver of a fit to chunks: one that forms Hessians, or one that does not."""
+    if options.solver == "auto":
+        return "newton" if n_features <= _CHUNKED_FACTORISE_UP_TO else "newton_cg"
+    if options.solver not in ("newton", "newton_cg"):
+        raise ValueError(
+            f"solver={options.solver!r} does not work on chunks: use 'auto', 'newton' or "
+            "'newton_cg'."
+        )
+    return options.solver
+
+
+def landmark_dtype(X, n_landmarks):
+    """Return the precision of kernel values: that of the data where there are few of them."""
+    return X.dtype if X.shape[0] * n_landmarks <= _DOUBLE_UP_TO else np.dtype(np.float32)
+
+
+def _plan_linear(X, objective, kernel, options):
+    solver = options.solver
+    if solver == "auto":
+        solver = choose_linear_solver(X, objective.loss().smoothness, options.tol)
+    return Plan(solver, _linear_design(X, solver))
+
+
+def _linear_design(X, solver):
+    in_samples = solver == "newton" and X.shape[0] < X.shape[1] and not issparse(X)
+    return "linear_gram" if in_samples else "features"
+
+
+def choose_linear_solver(X, smoothness, tol):
+    """Return the solver that was fastest in the benchmarks for data and a loss of this kind.
+
+    Sparse rows with more features than samples go to coordinate descent as long as the epochs it
+    will take, which the ratio of the curvatures of loss and penalty tells, are cheaper than
+    factorisations.
+    """
+    n_samples, n_features = X.shape
+    if n_features <= _FACTORISE_UP_TO:
+        costly_gram = issparse(X) and X.nnz > max(_SHORT_ROWS * n_samples, _FEW_VALUES)
+        return "newton_cg" if costly_gram else "newton"
+    if not issparse(X):
+        is_wide = _WIDE * n_samples <= n_features and n_samples <= _SAMPLES_UP_TO
+        return "newton" if n_samples <= _FACTORISE_UP_TO or is_wide else "newton_cg"
+    if n_samples < n_features:
+        condition = smoothness * sum_of_squares(X) / n_samples
+        if condition <= _EASY_CONDITION:
+            return "newton_cg"
+        epochs = condition / (2 * n_samples) * -np.log10(min(tol, 0.1))
+        if n_samples > _SAMPLES_UP_TO:
+            return "dcd" if epochs <= _EASY_DESCENT else "newton_cg"
+        cheap = epochs * X.nnz * _OPERATIONS_OF_AN_EPOCH <= float(n_samples) ** 3
+        return "dcd" if cheap else "newton"
+    return "newton_cg"
+
+
+def _plan_kernel(X, objective, kernel, options):
+    if options.approximation is not None:
+        check_approximation(kernel, options)
+        return Plan("newton", "landmarks", max_bytes=options.max_bytes)
+    n_samples = X.shape[0]
+    solver = options.solver
+    if solver == "auto":
+        size = min(X.shape) if kernel.is_linear else n_samples
+        solver = "newton" if size <= _DIRECT_UP_TO else "newton_cg"
+    wide_and_sparse = issparse(X) and n_samples < X.shape[1]
+    if kernel.is_linear and solver == "newton" and not wide_and_sparse:
+        # Only at the exact optimum are w and the sum over support vectors the same.
+        exactly = {"exact_up_to": np.inf}
+        return Plan(solver, _linear_design(X, solver), solver_options=exactly)
+    if options.solver == "auto" and n_samples > _EXACT_UP_TO:
+        raise ValueError(
+            f"X has {n_samples} samples: the exact kernel solver is meant for at most "
+            f"{_EXACT_UP_TO}. Set approximation='nystrom' for a model of few landmarks, use a "
+            "linear model, or insist on the exact one with solver='newton_cg'."
+        )
+    exactly = {"exact_up_to": np.inf} if kernel.is_linear and solver == "newton" else {}
+    if solver == "newton" or not kernel.is_positive_semidefinite:
+        return Plan(solver, "gram", solver_options=exactly)
+    if solver == "newton_cg":
+        # Iterates are float64; float32 kernel values halve the memory traffic.
+        dtype = np.dtype(np.float32) if options.tol > _FLOAT32_TOL else X.dtype
+        return Plan(solver, "panels", dtype, options.max_bytes)
+    if n_samples**2 * X.dtype.itemsize <= options.max_bytes:
+        return Plan(solver, "gram")
+    # Half for the rows that coordinate descent keeps, half for what certifies it.
+    return Plan(solver, "panels", X.dtype, options.max_bytes / 2)
+
+
+def check_approximation(kernel, options):
+    """Raise a clear error for what landmarks do not work with."""
+    if not kernel.is_positive_semidefinite:
+        raise ValueError(
+            "approximation='nystrom' needs a kernel that is known to be positive "
+            f"semi-definite, which the {kernel.name} kernel is not: use 'rbf', 'linear', 'poly' "
+            "with an integer degree and coef0 >= 0, or approximation=None."
+        )
+    if options.solver not in ("auto", "newton"):
+        raise ValueError(
+            f"solver={options.solver!r} does not work with approximation='nystrom': use "
+            "solver='auto' or 'newton'."
+        )
+
+
+def _plan_linear_ldm(X, objective, kernel, options):
+    n_samples, n_features = X.shape
+    solver = options.solver
+    if solver == "auto":
+        large = min(n_samples, n_features) > _LDM_INTERIOR_UP_TO
+        rough = options.tol >= _LDM_ROUGH_TOL and n_samples >= _LDM_MANY_SAMPLES
+        descend = large or (rough and not np.isinf(objective.C))
+        solver = "dcd" if descend else "interior_point"
+    if solver == "svrg" and np.isinf(objective.C):
+        raise ValueError("solver='svrg' needs a finite C: use solver='interior_point'.")
+    in_samples = n_samples < n_features and (
+        solver == "interior_point" or (solver == "dcd" and n_samples <= _LDM_GRAM_UP_TO)
+    )
+    return Plan(solver, "linear_gram" if in_samples else "features")
+
+
+def _plan_kernel_ldm(X, objective, kernel, options):
+    solver = options.solver
+    if solver == "auto":
+        small = X.shape[0] <= _LDM_KERNEL_INTERIOR_UP_TO
+        solver = "interior_point" if small or kernel.is_linear else "dcd"
+    if not kernel.is_linear:
+        return Plan(solver, "gram")
+    in_samples = solver == "dcd" or X.shape[0] < X.shape[1]
+    return Plan(solver, "linear_gram" if in_samples else "features")

@@ -1,0 +1,156 @@
+"""From data to a fit: targets, design, problems, solver, model."""
+
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
+from typing import Any, Protocol
+
+import numpy as np
+
+from optimargin._checks import check_finite, check_scale
+from optimargin._threads import one_blas_thread
+from optimargin.kernels import KernelChoice
+from optimargin.objectives import Objective
+from optimargin.solvers.base import OnIteration
+from optimargin.targets import Target
+from optimargin.training.designs import make_design
+from optimargin.training.fit import Fit
+from optimargin.training.landmarks import train_landmarks
+from optimargin.training.models import KernelModel, LinearModel, coefficients_of
+from optimargin.training.plan import Options, Plan, plan_fit
+
+
+class Progress(Protocol):
+    """What listens to a training."""
+
+    def problem(self) -> AbstractContextManager[OnIteration | None]:
+        """Return a context around the solution of one problem, which listens to iterations."""
+
+
+class NoProgress:
+    """Nobody listens."""
+
+    @contextmanager
+    def problem(self):
+        """Listen to nothing."""
+        yield None
+
+
+def train(
+    X,
+    targets: list[Target],
+    objective: Objective,
+    *,
+    kernel: KernelChoice | None = None,
+    options: Options,
+    plan: Plan | None = None,
+    start: LinearModel | None = None,
+    held_out_error=None,
+    progress: Progress | None = None,
+    notify=lambda fact: None,
+    asked_by: str = "",
+) -> Fit:
+    """Train a model.
+
+    Parameters
+    ----------
+    X : {ndarray, CSR} of shape (n_samples, n_features)
+        C-contiguous or canonical, float32 or float64; for a precomputed kernel the Gram matrix.
+    targets : list of Target
+        One per output; samples of zero weight take no part.
+    objective : Objective
+        With all its numbers.
+    kernel : KernelChoice or None
+        None for a model with coefficients per feature.
+    options : Options
+    plan : Plan, default=None
+        How to do it; decided by `plan_fit` when not given.
+    start : LinearModel, default=None
+        Where a linear fit begins.
+    held_out_error : callable, default=None
+        Given a target and held-out decision values, it says how bad these are (see
+        `Task.held_out_error`); decides about the number of landmarks.
+    progress : Progress, default=None
+    notify : callable
+        Given facts that the user should know; see `optimargin.training.designs`.
+    asked_by : str
+        The name of an estimator, for error messages.
+
+    Returns
+    -------
+    fit : Fit
+    """
+    made_kernel, X, targets, rows = prepare(X, targets, kernel, asked_by)
+    weight = targets[0].weight
+    if plan is None:
+        plan = plan_fit(X, objective, made_kernel, options)
+    progress = NoProgress() if progress is None else progress
+    if plan.design == "landmarks":
+        return train_landmarks(
+            X,
+            targets,
+            objective,
+            made_kernel,
+            options,
+            plan,
+            rows,
+            held_out_error=held_out_error,
+            solve_all=partial(
+                solve_all, objective=objective, options=options, plan=plan, progress=progress
+            ),
+        )
+    made = make_design(
+        plan, made_kernel, X, weight, fit_intercept=options.fit_intercept, notify=notify
+    )
+    problems = [
+        objective.problem(made.design, target, fit_intercept=options.fit_intercept)
+        for target in targets
+    ]
+    starts: list[Any] = [(None, 0.0)] * len(problems)
+    if start is not None:
+        starts = [
+            coefficients_of(made.design, start, problem, k, rows)
+            for k, problem in enumerate(problems)
+        ]
+    solutions = solve_all(
+        problems, starts, objective=objective, options=options, plan=plan, progress=progress
+    )
+    if made_kernel is None:
+        model: Any = LinearModel.of(made.design, solutions, X.dtype)
+    else:
+        model = KernelModel.of(made_kernel, made.design, made.projector, solutions, X, rows)
+    return Fit.of(model, objective, plan.solver, solutions)
+
+
+def prepare(X, targets, kernel, asked_by=""):
+    """Return the kernel with its numbers, and the samples of positive weight with their indices."""
+    used = targets[0].weight > 0
+    rows = np.arange(X.shape[0])
+    is_raw = kernel is not None and not kernel.is_prepared  # kernel values are used as they are
+    if not used.all():
+        check_finite(X, asked_by)
+        rows = np.flatnonzero(used)
+        is_square = kernel is not None and kernel.is_precomputed
+        X = X[np.ix_(rows, rows)] if is_square else X[rows]
+        targets = [target.take(rows) for target in targets]
+    (check_finite if is_raw else check_scale)(X, asked_by)
+    made = None if kernel is None else kernel.resolve(X, targets[0].weight)
+    return made, X, targets, rows
+
+
+def solve_all(problems, starts, *, objective, options, plan, progress):
+    """Return one solution per problem."""
+    make_solver = objective.solvers[plan.solver]
+    settings = {
+        "tol": options.tol,
+        "max_iter": options.max_iter,
+        "seed": options.seed,
+        **plan.solver_options,
+    }
+    own_threads = make_solver(**settings).own_threads(problems[0].design)
+    solutions = []
+    with one_blas_thread() if own_threads else nullcontext():
+        for problem, start in zip(problems, starts, strict=True):
+            with progress.problem() as on_iteration:
+                solver = make_solver(**settings, on_iteration=on_iteration)
+                solutions.append(solver.solve(problem, *start))
+    return solutions
