@@ -3,9 +3,9 @@
     python benchmarks/algorithm_1.py [--sizes M ...]
 
 RBF kernel on subsets of adult-a, width = mean distance, C1 = 64, C2 = 16, D = 0.2, no intercept;
-both are given the same Gram matrix and stop at a relative gap of 1e-6. The transcription (that of
-the tests) keeps the paper's 2m variables and their gradient, one vectorised operation a step; it
-is given the number of epochs it needs, so that it pays for no checks.
+both get the same Gram matrix and stop at a relative gap of 1e-6. The transcription (that of the
+tests) keeps the paper's 2m variables and their gradient, with one vectorised operation per step.
+It gets the number of epochs that it needs, so that it spends no time on checks.
 """
 
 import argparse
@@ -19,9 +19,12 @@ from large_data import load_large
 from report import write
 from timing import interleaved_medians, keep_memory, machine
 
+from optimargin.designs import GramDesign
 from optimargin.kernels import Kernel, resolve_gamma
-from optimargin.problems import KernelDesign, MarginProblem, ODMLoss
+from optimargin.losses import BandLoss
+from optimargin.problems import AdditiveProblem
 from optimargin.solvers import SOLVERS
+from optimargin.targets import Target
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests.paper_algorithms import algorithm_1
@@ -33,18 +36,17 @@ def epochs_needed(problem, K, y):
     """Return the epochs, to a tenth, after which Algorithm 1 has reached the gap."""
     n_epochs = 1
     while True:
-        dual = algorithm_1(K, y, *PARAMETERS, n_epochs=n_epochs)
-        value = problem.point(y * dual).value
-        if value - problem.dual_value(dual) <= TOL * value:
+        pull = y * algorithm_1(K, y, *PARAMETERS, n_epochs=n_epochs)
+        value = problem.point(pull).value
+        if value - problem.dual_value(pull) <= TOL * value:
             return n_epochs
         n_epochs += max(n_epochs // 10, 1)
 
 
 def row(m, X, y):
     K = Kernel("rbf", gamma=resolve_gamma("mean_distance", X, np.ones(m)))(X)
-    problem = MarginProblem(
-        ODMLoss(*PARAMETERS), KernelDesign(K), y, np.full(m, 1 / m), fit_intercept=False
-    )
+    target = Target(y, y, np.full(m, 1 / m))
+    problem = AdditiveProblem(BandLoss(*PARAMETERS), GramDesign(K), target, fit_intercept=False)
     solver = SOLVERS["dcd"](tol=TOL, max_iter=1000)
     solution = solver.solve(problem)
     n_epochs = epochs_needed(problem, K, y)

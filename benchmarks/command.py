@@ -1,4 +1,4 @@
-"""The command from start to end: `optimargin train` beside LIBLINEAR's and LIBSVM's packages.
+"""The command from start to end: `optimargin train` and LIBLINEAR's and LIBSVM's packages.
 
     python benchmarks/command.py [--repeats N] [--without-libsvm]
 
@@ -71,7 +71,7 @@ def main():
             data.write_bytes(lzma.decompress((FOLDER / f"{name}.svm.xz").read_bytes()))
             competitors = commands(str(data), model)
             for compete in competitors.values():
-                compete()  # files and libraries are in memory then, for both
+                compete()  # now files and libraries are in memory for both
             medians = interleaved_medians(competitors, args.repeats)
             rows.append(row(name, "linear", medians, "LIBLINEAR"))
             print(rows[-1], flush=True)
@@ -86,7 +86,7 @@ def main():
         "The command from start to end: import, read, train, save",
         rows,
         machine(),
-        ["The ratio is optimargin's time to the peer's: below one is faster."],
+        ["The ratio is optimargin's time over the peer's: below one is faster."],
         command="python benchmarks/command.py",
     )
 

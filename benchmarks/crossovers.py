@@ -1,10 +1,10 @@
-"""Every solver on data of many shapes, beside the one that `solver="auto"` takes.
+"""Every solver on data of many shapes, and the one that `solver="auto"` takes.
 
     python benchmarks/crossovers.py
 
 C1 = 32 and C1 = rows / 4, the default; C2 = C1 / 4, D = 0.2, an intercept, tol = 1e-6. Generated
 data: dense rows, and sparse rows of about 75 words. A solver that is not done after `MAX_SECONDS`
-in its first fit is left out, and so is "newton" where its matrix would be large both ways.
+in its first fit is left out, and so is "newton" where both possible matrices would be large.
 """
 
 import warnings
@@ -32,7 +32,7 @@ MAX_SECONDS, MAX_ITER, MAX_MATRIX = 2.0, 60, 5000
 
 
 def rows(kind, shape, X, y):
-    """Yield one row of the table for each price."""
+    """Yield one row of the table per value of C1."""
     for C1 in (32.0, None):
         yield row(kind, shape, X, y, C1)
 

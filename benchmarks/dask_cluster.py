@@ -1,4 +1,4 @@
-"""Linear ODM on a local Dask cluster: rounds, bytes a round, and two workers against one.
+"""Linear ODM on a local Dask cluster: rounds, bytes per round, and two workers against one.
 
     python benchmarks/dask_cluster.py [--rows N] [--features D]
 
@@ -17,7 +17,9 @@ from report import write
 from timing import machine
 
 from optimargin.dask import DaskLinearODMClassifier
-from optimargin.problems import ODMLoss, chunk_tasks
+from optimargin.losses import BandLoss
+from optimargin.problems import chunk_tasks
+from optimargin.tasks import Classification
 
 
 def block(seed, n_rows, n_features):
@@ -43,7 +45,7 @@ def data(n_rows, n_features, n_blocks):
 
 
 def fits(n_workers, args):
-    """Return the seconds of fits with so many worker processes, and the last model."""
+    """Return the seconds of fits with `n_workers` worker processes, and the last model."""
     with (
         LocalCluster(
             n_workers=n_workers,
@@ -63,33 +65,39 @@ def fits(n_workers, args):
 
 
 def row(n_workers, seconds, model, args):
-    """Describe the fits with so many worker processes."""
+    """Describe the fits with `n_workers` worker processes."""
     size = args.features + 1
     up = len(pickle.dumps((0.0, np.zeros(size), np.zeros((size, size)))))
-    plan = chunk_tasks.ChunkPlan(np.zeros(2), np.zeros(2), 1, None, np.zeros(args.features))
-    down = len(pickle.dumps((plan, np.zeros(args.features), 0.0)))
+    down = len(pickle.dumps(round_arguments(args)))
     return {
         "workers": n_workers,
         "fit [s]": float(np.median(seconds)),
         "rounds": model.n_rounds_,
-        "seconds a round": float(np.median(seconds)) / model.n_rounds_,
+        "seconds per round": float(np.median(seconds)) / model.n_rounds_,
         "gap": model.dual_gap_,
-        "bytes up a block and round": up,
-        "bytes down a worker and round": down,
+        "bytes up per block and round": up,
+        "bytes down per worker and round": down,
     }
+
+
+def round_arguments(args):
+    """Return what a round with a Hessian sends to the workers."""
+    size = args.rows // args.blocks
+    task = Classification.from_totals(np.array([-1.0, 1.0]), np.full(2, size / 2))
+    reader = chunk_tasks.ChunkReader(task, None, np.zeros(args.features))
+    at = (np.zeros(args.features), 0.0, True)
+    loss = BandLoss(64.0, 16.0, 0.2)
+    return reader, [chunk_tasks.Request(chunk_tasks.evaluate, 0, loss, at)]
 
 
 def block_seconds(args):
     """Return the seconds that one round's work on one block takes in this process."""
     whole = block(0, args.rows // args.blocks, args.features)
     X, y = np.ascontiguousarray(whole[:, :-1]), whole[:, -1]
-    plan = chunk_tasks.ChunkPlan(
-        np.array([-1.0, 1.0]), np.full(2, 1 / len(y)), 1, None, np.zeros(args.features)
-    )
-    loss, seconds = ODMLoss(64.0, 16.0, 0.2), []
+    arguments, seconds = round_arguments(args), []
     for _ in range(5):
         begin = time.perf_counter()
-        chunk_tasks.evaluate((X, y, None), plan, loss, np.zeros(args.features), 0.0, True)
+        chunk_tasks.serve((X, y, None), *arguments)
         seconds.append(time.perf_counter() - begin)
     return float(np.median(seconds))
 
@@ -99,10 +107,10 @@ def main():
     parser.add_argument("--rows", type=int, default=5_000_000)
     parser.add_argument("--features", type=int, default=50)
     parser.add_argument("--blocks", type=int, default=20)
-    parser.add_argument("--repeats", type=int, default=2, help="fits on a cluster")
-    parser.add_argument("--clusters", type=int, default=4, help="of each size, in turn")
+    parser.add_argument("--repeats", type=int, default=2, help="fits per cluster")
+    parser.add_argument("--clusters", type=int, default=4, help="clusters of each size, in turn")
     args = parser.parse_args()
-    a_block = block_seconds(args)
+    one_block = block_seconds(args)
     seconds: dict[int, list[float]] = {1: [], 2: []}
     models = {}
     for _ in range(args.clusters):
@@ -111,7 +119,7 @@ def main():
             measured += more
     rows = [row(n_workers, seconds[n_workers], models[n_workers], args) for n_workers in seconds]
     speed_up = rows[0]["fit [s]"] / rows[1]["fit [s]"]
-    flops = args.rows / args.blocks * args.features**2 / a_block
+    flops = args.rows / args.blocks * args.features**2 / one_block
     write(
         "dask_cluster",
         f"Linear ODM on a local Dask cluster, {args.rows} x {args.features} in float32, "
@@ -120,9 +128,9 @@ def main():
         machine(),
         [
             f"Two worker processes are {speed_up:.2f} times as fast as one.",
-            f"The work of a round on one block, alone in a process, takes {a_block:.3f} s "
-            f"({flops:.2g} products a second): {a_block * args.blocks:.2f} s for all blocks on "
-            f"one worker, {a_block * args.blocks / 2:.2f} s on two.",
+            f"The work of a round on one block, alone in a process, takes {one_block:.3f} s "
+            f"({flops:.2g} products per second): {one_block * args.blocks:.2f} s for all blocks on "
+            f"one worker, {one_block * args.blocks / 2:.2f} s on two.",
         ],
         command="OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 python benchmarks/dask_cluster.py",
     )

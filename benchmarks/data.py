@@ -1,7 +1,7 @@
-"""The data sets of the benchmarks: CSV files described by a manifest.
+"""The data sets of the benchmarks: CSV files listed in a manifest.
 
 The folder is ``../shared/datasets`` beside the repository unless the environment variable
-``OPTIMARGIN_DATA`` names another one. It holds ``manifest.json`` and one CSV file a set:
+``OPTIMARGIN_DATA`` names another one. It holds ``manifest.json`` and one CSV file per set:
 a header row, the class in the last column, an empty cell for a missing value.
 """
 
@@ -52,8 +52,9 @@ def load(name):
 def preprocessor(scaling):
     """Return a transformer to be fitted on the training part alone.
 
-    Text columns become one indicator a value, gaps the median or the most frequent value, and
-    every column is scaled: ``"unit"`` to [0, 1], ``"standard"`` to mean 0 and variance 1.
+    Text columns become one indicator per value. Missing values become the median or the most
+    frequent value. Every column is scaled: ``"unit"`` to [0, 1], ``"standard"`` to mean 0 and
+    variance 1.
     """
     encode = make_column_transformer(
         (SimpleImputer(strategy="median"), make_column_selector(dtype_include="number")),

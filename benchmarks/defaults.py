@@ -1,11 +1,11 @@
 """Default parameters, chosen and judged on the regular data sets.
 
-    python benchmarks/defaults.py            the defaults beside those of SVC and LinearSVC
+    python benchmarks/defaults.py            the defaults, and those of SVC and LinearSVC
     python benchmarks/defaults.py --search   the same, after trying every candidate
 
-Candidates are chosen on one half of the data sets and looked at on the other, both ways round.
-Sets of the same origin stay together. Five random halvings a set, each half once the training
-half; features scaled to [0, 1] and standardised, as users do either. An intercept throughout.
+Candidates are chosen on one half of the data sets and evaluated on the other, and vice versa.
+Sets of the same origin stay together. Five random half splits per set, each half training once;
+features scaled to [0, 1] and standardised, as users do either. Always with an intercept.
 Writes defaults.json, .md and .rst (for the documentation) to results/ beside this file.
 """
 
@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 from data import regular_names
 from defaults_report import markdown, restructured
-from defaults_search import KERNELS, PRICE, RATIO, SCALINGS, SEEDS, D, prepared, search
+from defaults_search import KERNELS, PENALTY, RATIO, SCALINGS, SEEDS, D, prepared, search
 from joblib import Parallel, delayed
 from scipy.stats import rankdata, wilcoxon
 from sklearn.exceptions import ConvergenceWarning
@@ -34,7 +34,7 @@ CLASSIFIERS = {
     "LinearSVC": LinearSVC,
 }
 PEER = {"ODMClassifier": "SVC", "LinearODMClassifier": "LinearSVC"}
-FAMILIES = [  # variants of the same data: a choice made on one knows the other
+FAMILIES = [  # variants of the same data: a choice on one is not independent of the other
     {"austra", "australian", "credit-a"},
     {"colic", "colic.ORIG"},
     {"credit-g", "german"},
@@ -44,7 +44,7 @@ FAMILIES = [  # variants of the same data: a choice made on one knows the other
 
 
 def set_halves(names):
-    """Deal the families, in the order of their first names, to the half that has fewer sets."""
+    """Assign each family, in the order of first names, to the half that has fewer sets."""
     halves = [[], []]
     for name in names:
         family = next((f for f in FAMILIES if name in f), {name})
@@ -87,7 +87,7 @@ def package_defaults(classifier):
 def _candidate(index):
     kernel, c, ratio, d = index
     gamma = {} if KERNELS[kernel] == "linear" else {"gamma": KERNELS[kernel]}
-    return {**gamma, "C1 / m": PRICE[c], "C2 / C1": RATIO[ratio], "D": D[d]}
+    return {**gamma, "C1 / m": PENALTY[c], "C2 / C1": RATIO[ratio], "D": D[d]}
 
 
 def summarise_search(accuracy, names):
@@ -98,7 +98,7 @@ def summarise_search(accuracy, names):
     summary = []
     kernels = {"ODMClassifier": range(1, len(KERNELS)), "LinearODMClassifier": [0]}
     for classifier, rows in kernels.items():
-        grid = list(product(rows, range(len(PRICE)), range(len(RATIO)), range(len(D))))
+        grid = list(product(rows, range(len(PENALTY)), range(len(RATIO)), range(len(D))))
         chosen = {
             f"best on {part}": max(grid, key=lambda i, a=table: a[i])
             for part, table in by_part.items()
@@ -119,7 +119,7 @@ def summarise_search(accuracy, names):
 
 
 def summarise_comparison(accuracy, names):
-    """Return accuracies a set, averages, ranks and paired tests as plain data."""
+    """Return accuracies per set, averages, ranks and paired tests as plain data."""
     n_sets = len(names)
     labels = list(CLASSIFIERS)
     first, second = ([names.index(name) for name in half] for half in set_halves(names))

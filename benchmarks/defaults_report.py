@@ -6,13 +6,13 @@ PAIRS = {"scaling": "", "classifier": "", "peer": "", "difference": "+.4f"}
 PAIRS |= {"standard error": ".4f", "higher": "d", "equal": "d", "lower": "d", "Wilcoxon p": ".3f"}
 
 PROTOCOL = (
-    "Accuracy on held-out halves: five random halvings a set, each half once the training half, "
+    "Accuracy on held-out halves: five random half splits per set, each half training once, "
     "{n_sets} sets. *unit* scales features to [0, 1], *standard* to mean 0 and variance 1, *both* "
     "is the mean of the two. Ranks are among the four classifiers."
 )
 CANDIDATES = (
-    "Mean accuracy, over both scalings, of the candidate that is best on half A of the sets, on "
-    "half B and on all, and of the defaults."
+    "Mean accuracy over both scalings of the candidates that are best on half A of the sets, on "
+    "half B and on all sets, and of the defaults."
 )
 
 
@@ -28,7 +28,7 @@ def sections(results):
         AVERAGES | {"mean rank": ".2f"},
         comparison["averages"],
     )
-    text = "Differences of accuracy, and the sets on which it is higher, equal and lower."
+    text = "Difference in accuracy, and the number of sets on which it is higher, equal and lower."
     yield "Against the peer with the same kernel", text, PAIRS, comparison["pairs"]
     if "search" in results:
         halves = zip("AB", results["halves"], strict=True)

@@ -12,9 +12,9 @@ LARGE_NAMES = ("adult-a", "w8a", "ijcnn1", "cod-rna", "farm-ads")
 
 
 def load_large(name, scaled=True):
-    """Return the whole set; CSR for the text files, else dense.
+    """Return the whole set; CSR for the text files, otherwise dense.
 
-    Features are in [0, 1], or as in the file where not `scaled`.
+    Features are in [0, 1], or as in the file if not `scaled`.
     """
     entry = _manifest()[name]
     path = FOLDER / entry["file"]
@@ -42,8 +42,8 @@ def halves(name, seed=0, *, scaled=True):
 def text_like(n_samples, n_features=47_000, mean_length=75, seed=0):
     """Return sparse rows of unit length with Zipf-distributed columns, and labels.
 
-    The shape of rcv1: about `mean_length` different words a row, frequent words in most rows;
-    the label is the sign of a linear function of the row with 5 % noise.
+    The shape is that of rcv1: about `mean_length` different words per row, frequent words in most
+    rows. The label is the sign of a linear function of the row with 5 % noise.
     """
     rng = np.random.default_rng(seed)
     popularity = 1.0 / (np.arange(n_features) + 10.0)

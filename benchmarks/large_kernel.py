@@ -1,13 +1,13 @@
-"""RBF kernels past one Gram matrix: ODMClassifier, exact and on landmarks, beside SVC.
+"""RBF kernels without a full Gram matrix: ODMClassifier, exact and on landmarks, and SVC.
 
     python benchmarks/large_kernel.py ijcnn1
     python benchmarks/large_kernel.py adult-a
     python benchmarks/large_kernel.py generated [--rows N] [--svc-limit SECONDS]
 
-ijcnn1: half of all rows, features as in the file, the other half to test. Both machines have
-gamma = 2, SVC has C = 10; C1 of ODM is the best of four on a third of the training half.
+ijcnn1: half of all rows for training, the other half for testing, features as in the file. Both
+have gamma = 2, SVC has C = 10; C1 of ODM is the best of four on a third of the training half.
 adult-a: the width is the mean distance. generated: 20 features; SVC is stopped after a time.
-Every model is fitted in a process of its own, whose peak memory is above that of the data.
+Every model is fitted in its own process; its peak memory is that above the data.
 """
 
 import argparse
@@ -26,12 +26,12 @@ from timing import machine
 from optimargin import ODMClassifier
 from optimargin.kernels import resolve_gamma
 
-# A wide band leaves few samples outside: they alone have coefficients.
+# A wide band leaves few samples outside: only these have coefficients.
 SPARSE = {"C2": 1024.0, "D": 0.8}
 
 
 def generated(n_samples, seed=0):
-    """Return rows whose label is the sign of a smooth function that is not linear."""
+    """Return rows whose label is the sign of a smooth nonlinear function."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n_samples, 20)).astype(np.float32)
     score = np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.3 * rng.normal(size=n_samples)
@@ -67,7 +67,7 @@ def _run(queue, model, X, y, X_test, y_test):
 
 
 def measure(name, model, data, limit=None):
-    """Fit and predict in a process of its own; stop it after `limit` seconds."""
+    """Fit and predict in a separate process; stop it after `limit` seconds."""
     context = multiprocessing.get_context("spawn")  # a forked process gets one thread
     queue = context.Queue()
     process = context.Process(target=_run, args=(queue, model, *data))
@@ -83,22 +83,23 @@ def measure(name, model, data, limit=None):
     return {"model": name, **row}
 
 
-def best_price(X, y, model, prices):
+def best_penalty(X, y, model, penalties):
     """Return the C1 with the best accuracy on a third of the training data."""
     held_out = np.random.default_rng(1).random(y.size) < 1 / 3
     scores = []
-    for price in prices:
-        model.set_params(C1=price).fit(X[~held_out], y[~held_out])
+    for penalty in penalties:
+        model.set_params(C1=penalty).fit(X[~held_out], y[~held_out])
         scores.append(model.score(X[held_out], y[held_out]))
-        print(f"C1 = {price:g}: {scores[-1]:.4f} of the held-out third", flush=True)
-    return prices[int(np.argmax(scores))]
+        print(f"C1 = {penalty:g}: {scores[-1]:.4f} of the held-out third", flush=True)
+    return penalties[int(np.argmax(scores))]
 
 
 def ijcnn1(args):
     X, X_test, y, y_test = halves("ijcnn1", scaled=False)
     data = X, y, X_test, y_test
     low_rank = partial(ODMClassifier, gamma=2.0, approximation="nystrom", random_state=0)
-    C1 = best_price(X, y, low_rank(n_components=1000, **SPARSE), [2.0**k for k in (16, 18, 20, 22)])
+    penalties = [2.0**k for k in (16, 18, 20, 22)]
+    C1 = best_penalty(X, y, low_rank(n_components=1000, **SPARSE), penalties)
     rows = [
         measure(f"ODM, {n} landmarks", low_rank(C1, n_components=n, **SPARSE), data)
         for n in (1000, 1500, 2000)
@@ -116,7 +117,7 @@ def adult(args):
     X, y = X[order].toarray(), y[order]
     gamma = resolve_gamma("mean_distance", X[:5000], np.ones(5000))
     data = X, y, X[:2000], y[:2000]
-    C1 = float(y.size)  # the price of a sample is SVC's, 1
+    C1 = float(y.size)  # the penalty per sample is SVC's, 1
     rows = [
         measure(name, model, data)
         for name, model in {
@@ -127,7 +128,7 @@ def adult(args):
             "SVC": SVC(gamma=gamma, cache_size=2000),
         }.items()
     ]
-    return f"adult-a, {y.size} rows", rows, ["Accuracy is that on 2000 training rows."]
+    return f"adult-a, {y.size} rows", rows, ["Accuracy on 2000 training rows."]
 
 
 def many_generated(args):

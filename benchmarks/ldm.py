@@ -1,10 +1,10 @@
-"""The large margin distribution machine beside SVC and LIBLINEAR, ratios within one run.
+"""The large margin distribution machine against SVC and LIBLINEAR, ratios within one run.
 
-Prints one line a comparison:
+Prints one line per comparison:
 
-    path     the paper's 7 x 7 x 3 grid on half of german, beside as many SVC fits
-    kernel   one RBF fit on 2000 samples of adult-a, beside SVC and without the Gram matrix
-    linear   halves of ijcnn1 and adult-a, beside LIBLINEAR's hinge loss at a gap of 1e-4
+    path     the paper's 7 x 7 x 3 grid on half of german, against as many SVC fits
+    kernel   one RBF fit on 2000 samples of adult-a, against SVC; also the Gram matrix alone
+    linear   halves of ijcnn1 and adult-a, against LIBLINEAR's hinge loss at a gap of 1e-4
     bound    how often the paper's leave-one-out bound is below the error
 """
 
@@ -23,7 +23,7 @@ GAP = 1e-4
 
 
 def timed(function, repeats=3):
-    """Return the shortest time of some calls and the last result."""
+    """Return the shortest time of `repeats` calls, and the last result."""
     times = []
     for _ in range(repeats):
         start = perf_counter()

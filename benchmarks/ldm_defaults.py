@@ -1,7 +1,7 @@
 """Default parameters of the LDM classifiers, measured over the paper's regular data sets.
 
 Prints the mean test accuracy over all sets (standardised features, `N_SPLITS` half/half splits)
-for a few candidates, beside scikit-learn's SVMs and ODM with their own defaults.
+for a few candidates, and for scikit-learn's SVMs and ODM with their own defaults.
 """
 
 import warnings
@@ -15,13 +15,13 @@ from sklearn.svm import SVC, LinearSVC
 from optimargin import LDMClassifier, LinearLDMClassifier, ODMClassifier
 
 N_SPLITS = 2
-PRICES = (10.0, 64.0, 256.0)
+PENALTIES = (10.0, 64.0, 256.0)
 STATISTICS = ((2**-8, 2**-8), (0.25, 0.25), (1.0, 1.0), (4.0, 1.0), (16.0, 1.0))
 
 
 def candidates():
     models = {"SVC": SVC(), "LinearSVC": LinearSVC(), "ODMClassifier": ODMClassifier()}
-    for C, (lambda1, lambda2) in product(PRICES, STATISTICS):
+    for C, (lambda1, lambda2) in product(PENALTIES, STATISTICS):
         for estimator in (LDMClassifier, LinearLDMClassifier):
             models[f"{estimator.__name__}({C:g}, {lambda1:g}, {lambda2:g})"] = estimator(
                 C, lambda1, lambda2

@@ -3,9 +3,9 @@
     python benchmarks/linear.py [--sets NAME ...] [--repeats N]
 
 Every competitor minimises the same objective. For each accuracy (relative suboptimality against
-the best objective known) it is given the loosest of its stopping tolerances that reaches it; then
-all are timed in turn. The last column is full ODM (C2 = C1 / 4, D = 0.2) at the same tolerance.
-The rows of sets that are not asked for stay as they were.
+the best known objective) it gets the loosest of its stopping tolerances that reaches it; then all
+are timed in turn. The last column is full ODM (C2 = C1 / 4, D = 0.2) at the same tolerance. Rows of
+sets that are not named stay as they were.
 """
 
 import argparse

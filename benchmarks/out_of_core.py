@@ -1,8 +1,8 @@
-"""Out of core: data on disk against the peak anonymous memory of the process that fits them.
+"""Out of core: the size of data on disk against the peak memory of the process that fits them.
 
     python benchmarks/out_of_core.py [--rows N] [--features D] [--folder PATH]
 
-The peak is the largest RssAnon that a thread saw in /proc/self/status, every 10 ms.
+Memory is anonymous memory: the largest RssAnon in /proc/self/status, read every 10 ms.
 """
 
 import argparse

@@ -24,7 +24,7 @@ def write(name, title, rows, machine, notes, *, command):
     notes : list of str
         Sentences below the table.
     command : str
-        What makes these files.
+        The command that writes these files.
     """
     RESULTS.mkdir(exist_ok=True)
     header = list(rows[0])

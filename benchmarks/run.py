@@ -1,4 +1,4 @@
-"""Run the benchmarks one after the other, each alone in a process of its own."""
+"""Run the benchmarks one after another, each in its own process."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""How fits grow with rows and with nonzero values, their memory, and what a second core brings.
+"""How time grows with rows and nonzero values, the memory, and the gain from a second core.
 
 python benchmarks/scaling.py
 """
@@ -16,7 +16,7 @@ from timing import interleaved_medians, keep_memory, machine
 from optimargin import LinearODMClassifier, ODMClassifier
 
 SIZES = (10_000, 30_000, 100_000, 300_000, 1_000_000)
-LENGTHS = (10, 30, 100, 300)  # nonzero values of a text-like row
+LENGTHS = (10, 30, 100, 300)  # nonzero values per text-like row
 
 
 def size_of(X):
@@ -39,7 +39,7 @@ def n_values(X):
 
 
 def growth(kind, make, sizes=SIZES):
-    """Yield one row of the table a size."""
+    """Yield one row of the table per size."""
     for size in sizes:
         X, y = make(size)
         fit = partial(LinearODMClassifier().fit, X, y)
@@ -93,7 +93,7 @@ def second_core():
     return notes
 
 
-def picture(rows):
+def plot(rows):
     from matplotlib import pyplot as plt
 
     figure, axes = plt.subplots(1, 2, figsize=(9, 3.6), sharey=True, layout="constrained")
@@ -124,7 +124,7 @@ def main():
         f"- {kind}: time grows as rows^{exponent(rows, kind, 'rows'):.2f}." for kind in by_rows
     ]
     notes.append(f"- {by_values}: time grows as values^{exponent(rows, by_values, 'values'):.2f}.")
-    picture(rows)
+    plot(rows)
     write(
         "scaling",
         "Growth, memory and threads",

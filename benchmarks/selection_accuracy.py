@@ -2,9 +2,9 @@
 
     python benchmarks/selection_accuracy.py --splits 10
 
-Run again to go on where it stopped; ``--report`` prints the tables. The paper's protocol is
-its own: no intercept, 5-fold error on the whole grid. The SVM, for the RBF kernel only, has C in
-2^-5..2^15 and the same five widths.
+Run it again to continue where it stopped; ``--report`` prints the tables. The paper's protocol has
+no intercept and takes the 5-fold error on the whole grid. The SVM, for the RBF kernel only, has C
+in 2^-5..2^15 and the same five widths.
 """
 
 import argparse

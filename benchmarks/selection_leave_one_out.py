@@ -4,7 +4,7 @@
 
 Half splits of the regular sets, the 8 corners of the paper's grid, linear kernel and RBF at the
 mean distance, with and without intercept. A refit solves the problem without one sample from
-scratch, with the weights of the others kept. Run again to go on where it stopped.
+scratch, with the weights of the others kept. Run it again to continue where it stopped.
 """
 
 import argparse
@@ -31,7 +31,7 @@ def refits(K, y, point, fit_intercept):
     for i in range(n_samples):
         kept = np.delete(np.arange(n_samples), i)
         weight = np.full(n_samples - 1, 1 / n_samples)
-        solver = GramNewton(K[np.ix_(kept, kept)], y[kept], weight, fit_intercept)
+        solver = GramNewton(K[np.ix_(kept, kept)], y[kept], y[kept], weight, fit_intercept)
         solver.solve(*point)
         decision[i] = K[i, kept] @ solver.theta + solver.intercept
     return decision

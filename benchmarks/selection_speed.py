@@ -1,10 +1,10 @@
-"""What choosing parameters costs, on one set: the paper's grid, the search, and grid searches.
+"""The time to choose parameters on one set: the paper's grid, the search, and grid searches.
 
     python benchmarks/selection_speed.py --set german
 
-Half of the rows are for training. Grid searches over the whole grid would take hours, so they
-are timed on a random 2 % of it, and their scores compared there. The peak memory is that of
-the process after the grid and the search of this library, before any other is run.
+Half of the rows are for training. scikit-learn's grid search over the whole grid would take hours,
+so it is timed on a random 2 % of the points, and the scores are compared there. The peak memory is
+that of the process after the grid and the search of this library, before the others run.
 """
 
 import argparse
@@ -39,7 +39,7 @@ def main():
     X = preprocessor("unit").fit_transform(X)
     print(f"{arguments.set}: {X.shape[0]} training rows, {X.shape[1]} features")
     before = memory()
-    timed(ODMClassifierCV(max_evals=2), X[:40], y[:40])  # what the first call sets up
+    timed(ODMClassifierCV(max_evals=2), X[:40], y[:40])  # the first call also loads libraries
 
     search = min(timed(ODMClassifierCV(), X, y) for _ in range(3))
     leave_one_out = ODMClassifierCV(C1s="paper", n_jobs=2)
@@ -78,7 +78,7 @@ def main():
     print(f"| GridSearchCV(SVC), cv=5, {n_svm} points | {svm:.2f} | |")
     print(f"| ... with n_jobs=2 | {svm_jobs:.2f} | |")
     per_point = (svm_jobs / n_svm) / (on_grid / len(points))
-    print(f"| a point of the latter over a point of leave-one-out | | {per_point:.1f} |")
+    print(f"| ... per point, over leave-one-out per point | | {per_point:.1f} |")
     print(f"| default search over GridSearchCV(SVC), cv=5 | | {search / svm:.2f} |")
     print(f"\nlargest difference of the cv=5 scores: {difference:.1e}")
     print(f"memory of the grid and the search: {used:.0f} MB above {before:.0f} MB")

@@ -1,10 +1,10 @@
-"""What makes the search without a grid better: one change at a time, on some of the sets.
+"""What improves the search without a grid: one change at a time, on some of the sets.
 
     python benchmarks/selection_study.py --sets study --splits 6 --out build/study.jsonl
 
 Every variant differs from the first by the settings shown. Half of the sets are for choosing
-("study"), the other half for confirming ("confirm"). Results are appended to a file, and what
-is in the file is not run again; ``--report`` prints the table.
+("study"), the other half for confirming ("confirm"). Results are appended to a file, and results
+in the file are not computed again; ``--report`` prints the table.
 """
 
 import argparse
@@ -17,10 +17,11 @@ from data import load, preprocessor, regular_names
 from sklearn.model_selection import train_test_split
 from threadpoolctl import threadpool_limits
 
-from optimargin import LinearODMClassifier, ODMClassifier
-from optimargin._selection.machines import ODM
-from optimargin._selection.search import WIDTH_BOUNDS, HeldOutLoss, search
-from optimargin._selection.training import TrainingSet
+from optimargin.kernels import KernelChoice
+from optimargin.objectives import ODM
+from optimargin.selection.criteria import SmoothAccuracy
+from optimargin.selection.data import SelectionData
+from optimargin.selection.search import WIDTH_BOUNDS, HeldOutLoss, search
 
 
 def bounds(**changes):
@@ -32,9 +33,9 @@ def bounds(**changes):
 
 VARIANTS = {
     "base": {},  # 60 evaluations
-    "k=1": {"sharpness": 1.0},
-    "k=3": {"sharpness": 3.0},
-    "k=4": {"sharpness": 4.0},
+    "k=1": {"guide": SmoothAccuracy(1.0)},
+    "k=3": {"guide": SmoothAccuracy(3.0)},
+    "k=4": {"guide": SmoothAccuracy(4.0)},
     "repeats=1": {"n_repeats": 1},
     "repeats=5": {"n_repeats": 5},
     "10 folds": {"n_folds": 10},
@@ -54,7 +55,7 @@ VARIANTS = {
     "width to 1/4..4": {"bounds": bounds(_3=(-2, 2))},
     "width 1/4..6": {"bounds": bounds(_3=(-2, 2.5))},
 }
-LOSS_SETTINGS = ("sharpness", "n_repeats", "n_folds", "bounds")
+LOSS_SETTINGS = ("guide", "n_repeats", "n_folds", "bounds")
 
 
 def chosen_sets(which, max_rows):
@@ -69,26 +70,29 @@ def split(name, seed):
     return prepare.transform(parts[0]), prepare.transform(parts[1]), parts[2], parts[3]
 
 
-def accuracy(estimator, point, X, X_test, y, y_test):
-    both = TrainingSet(ODM, estimator, np.vstack([X, X_test]), np.concatenate([y, y_test]), None)
+def selection_data(kernel, X, y):
+    return SelectionData(ODM, X, y, None, kernel=KernelChoice(kernel), fit_intercept=True)
+
+
+def accuracy(kernel, point, X, X_test, y, y_test):
+    both = selection_data(kernel, np.vstack([X, X_test]), np.concatenate([y, y_test]))
     train, test = np.split(np.arange(len(both.encoded)), [len(y)])
-    learner = both.learner(point.get("gamma"), train, test)
-    learner.fit(point["C1"], point["C2"], point["D"])
-    return float(np.mean((learner.predict_test()[:, 0] > 0) == both.encoded[test]))
+    refitter = both.refitter(point.get("gamma"), train, test)
+    decision = refitter.solve(ODM(point["C1"], point["C2"], point["D"])).predict_test().decision
+    return float(np.mean((decision[:, 0] > 0) == both.encoded[test]))
 
 
 def run(kernel, settings, X, X_test, y, y_test):
     settings = dict(settings)
-    estimator = ODMClassifier() if kernel == "rbf" else LinearODMClassifier()
     start = time.perf_counter()
-    training = TrainingSet(ODM, estimator, X, y, None)
+    data = selection_data(kernel, X, y)
     of_loss = {name: settings.pop(name) for name in LOSS_SETTINGS if name in settings}
     random_state = np.random.RandomState(0)
-    loss = HeldOutLoss(training, None, random_state, **of_loss)
+    loss = HeldOutLoss(data, None, random_state, **of_loss)
     evaluations = search(loss, settings.pop("max_evals", 60), random_state, **settings)
     best = min(evaluations, key=lambda evaluation: evaluation.loss)
     seconds = time.perf_counter() - start
-    test = accuracy(estimator, loss.parameters(best.x), X, X_test, y, y_test)
+    test = accuracy(kernel, loss.parameters(best.x), X, X_test, y, y_test)
     return {
         "accuracy": test,
         "seconds": seconds,

@@ -1,10 +1,11 @@
-"""LinearODMClassifier beside SGDClassifier with its defaults, on the large sets.
+"""LinearODMClassifier against SGDClassifier with its defaults, on the large sets.
 
     python benchmarks/sgd.py
 
-ODM has C1 = n_samples / 4, C2 = C1 / 4, and D = 0.2 as by default or D = 0.5; tol = 0.1 is as far
-as accuracy can see. Half the rows train and half test, features in [0, 1]. The accuracy of
-SGDClassifier depends on its seed and is the mean of five. Times are medians of fits in turn.
+ODM has C1 = n_samples / 4, C2 = C1 / 4, and D = 0.2 (the default) or D = 0.5; a smaller tol than
+0.1 does not change the accuracy. Half of the rows are for training, half for testing; features are
+in [0, 1]. The accuracy of SGDClassifier depends on its seed and is the mean of five. Times are
+medians of fits in turn.
 """
 
 import warnings
@@ -17,14 +18,14 @@ from timing import interleaved_medians, keep_memory, machine
 
 from optimargin import LinearODMClassifier
 
-WIDTHS = (0.2, 0.5)
+HALF_WIDTHS = (0.2, 0.5)
 
 
 def rows(name):
-    """Yield one row of the table for each D."""
+    """Yield one row of the table per D."""
     X, X_test, y, y_test = halves(name)
     peers = [sgd.fit(X, y, seed).score(X_test, y_test) for seed in range(5)]
-    for D in WIDTHS:
+    for D in HALF_WIDTHS:
         model = LinearODMClassifier(D=D, tol=0.1, random_state=0).fit(X, y)
         medians = interleaved_medians(
             {
@@ -50,7 +51,7 @@ def main():
     keep_memory()
     write(
         "sgd",
-        "LinearODMClassifier beside the defaults of SGDClassifier",
+        "LinearODMClassifier against SGDClassifier with its defaults",
         [row for name in LARGE_NAMES for row in rows(name)],
         machine(),
         [],

@@ -1,4 +1,4 @@
-"""Time to suboptimality: every linear competitor at every tolerance, as a picture and a table.
+"""Time to suboptimality: every linear competitor at every tolerance, as a plot and a table.
 
     python benchmarks/suboptimality.py
 
@@ -22,7 +22,7 @@ C1, SETS, SMALLEST = 32.0, ("adult-a", "ijcnn1", "farm-ads", "text-like"), 1e-9
 
 
 def points(name):
-    """Yield one row a competitor and tolerance, until it is more precise than anyone can see."""
+    """Yield one row per competitor and tolerance, until suboptimality is below `SMALLEST`."""
     X, y = text_like(100_000) if name == "text-like" else halves(name)[::2]
     reference = LinearODMClassifier(C1, 0, 0, fit_intercept=False, tol=1e-13, max_iter=5000)
     best = objective(X, y, reference.fit(X, y).coef_[0], C1)
@@ -41,7 +41,7 @@ def points(name):
                 break
 
 
-def picture(rows):
+def plot(rows):
     from matplotlib import pyplot as plt
     from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter
 
@@ -67,7 +67,7 @@ def main():
     warnings.simplefilter("ignore")
     keep_memory()
     rows = [row for name in SETS for row in points(name)]
-    picture(rows)
+    plot(rows)
     write(
         "suboptimality",
         f"Time to suboptimality, C1 = {C1:g}",

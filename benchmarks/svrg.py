@@ -1,8 +1,8 @@
-"""SVRG: passes to a relative gap of 1e-6, and the price of a pass when features are many.
+"""SVRG: passes to a relative gap of 1e-6, and the time of a pass with many features.
 
     python benchmarks/svrg.py
 
-A pass is as many gradients of single rows as there are rows; snapshots count as one.
+A pass computes as many gradients of single rows as there are rows; a snapshot counts as one pass.
 """
 
 import warnings
@@ -15,10 +15,10 @@ from report import write
 from timing import interleaved_medians, keep_memory, machine
 
 from optimargin import LinearODMClassifier
-from optimargin.problems import FeatureDesign
+from optimargin.designs import FeatureDesign
 
 C1, C2, D = 32.0, 8.0, 0.2
-N_PASSES = 21  # whose time is taken
+N_PASSES = 21  # that are timed
 
 
 def passes(name):

@@ -1,4 +1,4 @@
-"""How times are taken: competitors in turn, medians, threads and machine stated."""
+"""How times are measured: competitors in turn, medians; threads and machine are stated."""
 
 import ctypes
 import os
@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_info
 
 import optimargin
 
-# Idle threads of BLAS and OpenMP stay awake for tens of milliseconds: they would slow the next one.
+# Idle threads of BLAS and OpenMP spin for tens of milliseconds: they would slow the next function.
 _REST = 0.05
 
 
@@ -28,9 +28,9 @@ def machine():
 
 
 def keep_memory():
-    """Let the process keep what it frees, for all competitors alike (glibc only).
+    """Let the process keep freed memory, for all competitors (glibc only).
 
-    On a virtual machine the first use of a page can cost more than the work done on it.
+    On a virtual machine the first use of a page can take longer than the work done on it.
     """
     m_trim_threshold, m_mmap_max = -1, -4
     libc = ctypes.CDLL(None)
@@ -40,7 +40,7 @@ def keep_memory():
 
 
 def rest():
-    """Wait for threads to fall asleep, without sleep of our own, which would cool the processor."""
+    """Wait until idle threads stop spinning; a busy wait keeps the processor's clock up."""
     end = time.perf_counter() + _REST
     while time.perf_counter() < end:
         pass

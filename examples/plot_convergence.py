@@ -2,8 +2,8 @@
 Solvers, and how fast they get there
 ====================================
 
-All solvers reach the same model; they differ in the way. Every fit ends with a certified duality
-gap, so the distance from the optimum is known without knowing the optimum: here against time.
+All solvers reach the same model; they differ in how fast they get there. Every fit ends with a
+certified duality gap, which bounds the distance from the optimum. Here it is plotted against time.
 """
 
 import matplotlib.pyplot as plt

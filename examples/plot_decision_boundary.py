@@ -2,10 +2,10 @@
 The band around the boundary
 ============================
 
-ODM draws margins into the band between 1 - D and 1 + D. In the plane the band can be seen: the
-dashed line is where margins reach 1 - D, the dotted one where they reach 1 + D. Samples strictly
-between the two cost nothing and are no support vectors, so a band makes the model sparser. Once no
-margin exceeds 1 + D, a wider band only rescales the decision values.
+ODM pulls margins into the band between 1 - D and 1 + D. In two dimensions we can plot the band:
+margins are 1 - D on the dashed line and 1 + D on the dotted line. Samples strictly between the two
+are not penalised and are not support vectors, so a band makes the model sparser. Once no margin
+exceeds 1 + D, a wider band only rescales the decision values.
 """
 
 import matplotlib.pyplot as plt

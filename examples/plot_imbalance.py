@@ -1,9 +1,10 @@
 """
-Few against many
-================
+Imbalanced classes
+==================
 
-When one class is rare, the cheapest mistakes are made in it. ``class_weight="balanced"`` gives
-both classes the same total weight. As weights are normalised, the parameters keep their meaning.
+When one class is rare, errors on it add least to the loss, so the model makes most errors there.
+``class_weight="balanced"`` gives both classes the same total weight. As weights are normalised, the
+parameters keep their meaning.
 """
 
 import matplotlib.pyplot as plt

@@ -1,11 +1,11 @@
 """
-What a margin costs
-===================
+Losses as functions of the margin
+=================================
 
-The learners of this library and their relatives differ in one function: the price of a margin.
-An SVM charges margins below one and is indifferent to the rest. ODM also charges margins above
-one, quadratically on both sides of a band. LDM adds the variance and the mean of the margins to
-the SVM; at its optimum, where the mean margin is some number, this too is a price for each margin.
+The learners of this library and their relatives differ in one function: the loss of a margin.
+An SVM penalises margins below one and ignores the rest. ODM also penalises margins above one,
+quadratically on both sides of a band. LDM adds the variance and the mean of the margins to the
+SVM; at its optimum, where the mean margin is a fixed number, this is also a loss per margin.
 """
 
 import matplotlib.pyplot as plt
@@ -27,10 +27,10 @@ def ldm(g, C, lambda1, lambda2, mean):
 
 
 # %%
-# On the left the family of ODM. With ``C2=0, D=0`` it is the SVM with squared hinge loss, with
+# Left: the family of ODM. With ``C2=0, D=0`` it is the SVM with squared hinge loss, with
 # ``C1=C2, D=0`` ridge regression on the labels, which is the least-squares SVM.
 #
-# On the right the family of LDM for a mean margin of 1.2. With ``lambda1=lambda2=0`` it is the
+# Right: the family of LDM for a mean margin of 1.2. With ``lambda1=lambda2=0`` it is the
 # SVM; with ``C=0`` and ``lambda1=0`` only the mean margin is left.
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.8), sharey=True, layout="constrained")
@@ -41,7 +41,7 @@ left.axvspan(0.8, 1.2, color="C0", alpha=0.1)
 right.plot(margin, ldm(margin, 1, 0.5, 0.5, 1.2), label="LDM: C=1, l1=l2=0.5", linewidth=2.5)
 right.plot(margin, ldm(margin, 1, 0, 0, 1.2), "--", label="l1=l2=0: hinge, the SVM")
 right.plot(margin, ldm(margin, 0, 0, 0.5, 1.2), ":", label="C=0, l1=0: the mean alone")
-left.set(title="ODM and relatives", xlabel="margin", ylabel="price", ylim=(-1.5, 4))
+left.set(title="ODM and relatives", xlabel="margin", ylabel="loss", ylim=(-1.5, 4))
 right.set(title="LDM and relatives", xlabel="margin")
 left.legend()
 right.legend()

@@ -4,7 +4,7 @@ Margins of ODM and of an SVM
 
 A support vector machine makes the smallest margins large. An optimal margin distribution machine
 looks at all of them: it pulls them into a band around one. Both are fitted to one half of the
-breast cancer data with their default parameters; the pictures show the margins of the other half.
+breast cancer data with their default parameters; the plots show the margins of the other half.
 """
 
 import matplotlib.pyplot as plt
@@ -26,9 +26,9 @@ models = [
 ]
 
 # %%
-# On the left the distance of each sample to the boundary: the further right the curve, the more
-# clearly samples are told apart; where it crosses zero is the share of errors. On the right the
-# decision values themselves, with the band in which a margin costs ODM nothing.
+# Left: the distance of each sample to the boundary. The further right the curve, the more clearly
+# the classes are separated; its height at zero is the share of errors. Right: the decision values
+# themselves, with the band in which ODM does not penalise margins.
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
 for model in models:

@@ -2,7 +2,7 @@
 Probabilities
 =============
 
-An ODM scores; it does not estimate probabilities. scikit-learn's ``CalibratedClassifierCV`` turns
+An ODM computes scores, not probabilities. scikit-learn's ``CalibratedClassifierCV`` turns
 scores into probabilities by cross-validation, and with ``ensemble=False`` the result is one model.
 """
 

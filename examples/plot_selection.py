@@ -1,9 +1,9 @@
 """
-What a search has seen
-======================
+Plot a search
+=============
 
-``SelectionDisplay`` draws the held-out error over two parameters. A grid becomes a map, the best
-of all other parameters in each cell; the search without a grid becomes the points it looked at.
+``SelectionDisplay`` draws the held-out error over two parameters. A grid becomes a map; each cell
+shows the best over all other parameters. A search without a grid becomes the points it evaluated.
 """
 
 import matplotlib.pyplot as plt

@@ -3,7 +3,7 @@ Sparse text
 ===========
 
 Word counts are sparse: most words are not in most texts. Linear models take such matrices as they
-are, and never fill in the zeros. The texts here are made up of two vocabularies that overlap.
+are and keep them sparse. The texts here are generated from two vocabularies that overlap.
 """
 
 import time

@@ -3,8 +3,8 @@ Tune an ODM in seconds
 ======================
 
 An ODM has three parameters and a kernel width. Trying them all by cross-validation takes
-thousands of fits. It need not: the loss is piecewise quadratic, so a fit already knows what
-each sample's prediction would be had the sample been left out.
+thousands of fits. This is not necessary: the loss is piecewise quadratic, so one fit already gives
+the prediction for each sample as if that sample had been left out.
 """
 
 # %%
@@ -42,7 +42,7 @@ def timed(model):
 # Without a grid
 # --------------
 # By default ``ODMClassifierCV`` searches continuously for the smallest held-out loss, with
-# exact gradients. A grid search for an SVM over 25 points stands beside it.
+# exact gradients. For comparison: a grid search over 25 points for an SVM.
 tuned = timed(ODMClassifierCV())
 print(f"C1={tuned.C1_:.3g}, C2={tuned.C2_:.3g}, D={tuned.D_:.2f}, gamma={tuned.gamma_:.3g}")
 
@@ -73,8 +73,8 @@ plt.show()
 # How good the closed form is
 # ---------------------------
 # It holds the active set fixed. ``exact=True`` follows the samples that enter or leave it, and
-# gives what refits would give. The paper's bound, its corrected form and the tight count stand
-# beside the error that they bound; they are meant for models without an intercept.
+# gives the same values as refits. Below the error are three bounds on it: the paper's, its
+# corrected form and the tighter count. They are meant for models without an intercept.
 model = ODMClassifier(C1=64, C2=16, D=0.2, fit_intercept=False).fit(X_train, y_train)
 for name, exact in (("closed form", False), ("exact", True)):
     error = np.mean((model.loo_decision_function(exact=exact) > 0) != y_train)

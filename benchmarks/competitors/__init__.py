@@ -1,4 +1,4 @@
-"""One file a competitor: how each library is asked to solve the same problem.
+"""One file per competitor: how each library is asked to solve the same problem.
 
 A linear competitor minimises ``|w|^2 / 2 + C1 / n * sum max(0, 1 - y x'w)^2`` without an
 intercept: `fit(X, y, C1, tol)` returns w. `TOLERANCES` lists its stopping tolerances from loose to

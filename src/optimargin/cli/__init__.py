@@ -1,4 +1,4 @@
-"""The command ``optimargin``: thin over the public API, one file a command."""
+"""The command ``optimargin``: a thin layer over the public API, one file per command."""
 
 import sys
 
@@ -17,7 +17,7 @@ from optimargin.cli.train import train
 _HELP = """
 Optimal margin distribution machines for data files.
 
-Choose parameters, look at the model, predict:
+Choose parameters, inspect the model, predict:
 
     optimargin select flowers.csv flowers.skops
 
@@ -25,11 +25,11 @@ Choose parameters, look at the model, predict:
 
     optimargin predict new.csv flowers.skops labels.txt
 
-Train with parameters of your own, here a linear model of sparse data, one class weighted up:
+Train with your own parameters: a linear model on sparse data, weight 2 for class 1:
 
     optimargin train news20.svm.xz news.skops --linear -c 64 -w1 2 -v 5
 
-The way of LIBSVM, with data scaled first:
+LIBSVM-style workflow: scale first, then train:
 
     optimargin scale train.svm train.scaled -s ranges.skops
 
@@ -37,7 +37,7 @@ The way of LIBSVM, with data scaled first:
 
     optimargin train train.scaled model.skops -t 2 -c 256 -g 0.5
 
-From a pipe, for machines:
+Read from a pipe, write JSON:
 
     zcat big.csv.gz | optimargin train - model.skops --label kind --json
 """
@@ -72,7 +72,7 @@ def _program(
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command; ends by `SystemExit`: 0 done, 1 failed, 2 wrong usage."""
+    """Run the command; raises `SystemExit`: 0 success, 1 failure, 2 wrong usage."""
     arguments = sys.argv[1:] if arguments is None else arguments
     try:
         app(spell_out_weights(arguments), prog_name="optimargin")

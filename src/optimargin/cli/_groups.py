@@ -6,12 +6,12 @@ from inspect import Parameter, Signature, signature
 
 
 def grouped(command):
-    """Return a command whose groups of options are spelled out, as typer wants them.
+    """Return a command with one parameter per option, as typer needs it.
 
     Parameters
     ----------
     command : callable
-        Of its parameters, those annotated with a dataclass stand for one option a field.
+        A parameter annotated with a dataclass becomes one option per field.
 
     Examples
     --------

@@ -11,6 +11,7 @@ import optimargin
 from optimargin.cli import _options as opt
 from optimargin.io import read_data, save_model, write_atomically
 from optimargin.margins import distribution_from_scores, unwrap
+from optimargin.tasks import winning_class
 
 _CLASSIFIERS = {
     # (linear, ldm)
@@ -19,31 +20,31 @@ _CLASSIFIERS = {
     (False, True): "LDMClassifier",
     (True, True): "LinearLDMClassifier",
 }
-_DESCRIBED = 5000  # samples that margins are computed for: with a kernel each costs a row of it
+_DESCRIBED = 5000  # compute margins of at most this many samples: with a kernel each needs a row
 _SCALES_APART = 100
 
 
 class Job:
-    """One run of a command that learns: reads DATA, says what it finds, saves MODEL.
+    """One run of `train` or `select`: reads DATA, reports what it finds, saves MODEL.
 
     Parameters
     ----------
     data, model : Path
-    picture : Path or None
+    plot : Path or None
     reading : Reading
     showing : Showing
     """
 
-    def __init__(self, data, model, picture, reading, showing):
-        check_targets(model, picture)
+    def __init__(self, data, model, plot, reading, showing):
+        check_targets(model, plot)
         opt.refuse_overwriting(model, data=data)
-        opt.refuse_overwriting(picture, data=data, model=model)
+        opt.refuse_overwriting(plot, data=data, model=model)
         self.report = showing.report()
-        self._data, self._model, self._picture = data, model, picture
+        self._data, self._model, self._plot = data, model, plot
         self._format, self._layout = reading.format, reading.layout()
 
     def read(self):
-        """Return the samples and their labels, and say what they are."""
+        """Return the samples and their labels, and report what they are."""
         with self.report.working(f"reading {self._data}"):
             samples = read_data(self._data, format=self._format, layout=self._layout)
         if type_of_target(samples.y) == "continuous":
@@ -67,7 +68,7 @@ class Job:
         return X, samples.y
 
     def make(self, estimator_class, machine, **parameters):
-        """Return the estimator that the options describe, for the data that were read."""
+        """Return the estimator that the options describe, for the data read."""
         weights = opt.class_weights(machine.class_weight, np.unique(self._samples.y).tolist())
         return estimator_class(**parameters, class_weight=weights)
 
@@ -78,16 +79,16 @@ class Job:
         ----------
         estimator : estimator
         display : callable
-            Returns the Display to be drawn, if a picture is wanted.
+            Returns the Display to draw, if a plot was requested.
         **notes
-            To be saved with the model.
+            Saved with the model.
         """
         samples = self._samples
         describe_scaling(estimator, self.report)
         facts = describe(estimator, samples.X, samples.y, self.report)
         describe_fit(unwrap(estimator), self.report)
-        if self._picture is not None:
-            save_picture(display(), self._picture)
+        if self._plot is not None:
+            write_plot(display(), self._plot)
         layout = {
             **asdict(self._layout),
             "label": samples.label_name or self._layout.label,
@@ -95,22 +96,22 @@ class Job:
             "n_features": samples.X.shape[1],
             "zero_based": samples.zero_based,
         }
-        # The layout lets other commands read further data in the same way.
+        # With the layout, other commands read further data in the same way.
         notes = {"layout": layout, "n_samples": samples.X.shape[0], **facts, **notes}
         save_model(estimator, self._model, notes=notes)
         self.report.add("saved", f"{self._model}", model=str(self._model))
-        if self._picture is not None:
-            self.report.add("picture", str(self._picture), picture=str(self._picture))
+        if self._plot is not None:
+            self.report.add("plot", str(self._plot), plot=str(self._plot))
         self.report.print()
 
 
 def classifier_class(machine, *, search=False):
-    """Return the estimator that ``--linear`` and ``--ldm`` name, or its form that selects."""
+    """Return the class that ``--linear`` and ``--ldm`` name, or its CV form for a search."""
     return getattr(optimargin, _CLASSIFIERS[machine.linear, machine.ldm] + ("CV" if search else ""))
 
 
 def make_scaler(scaling, X):
-    """Return the scaler of that name, one that keeps zeros for sparse data."""
+    """Return the scaler of that name; for sparse data one that keeps zeros."""
     if scaling == opt.Scaling.none:
         return None
     from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
@@ -121,7 +122,7 @@ def make_scaler(scaling, X):
 
 
 def advise_scaling(X, report):
-    """Say so where the features of a dense matrix have very different scales."""
+    """Add a hint if the features of a dense matrix have very different scales."""
     if issparse(X) or X.shape[0] < 2:
         return
     spread = X.std(axis=0)
@@ -129,13 +130,13 @@ def advise_scaling(X, report):
     if spread.size and max(spread.max() / spread.min(), spread.max()) > _SCALES_APART:
         report.add(
             "hint",
-            f"standard deviations of features reach from {spread.min():.2g} to "
-            f"{spread.max():.2g}: --scale standard may help much",
+            f"standard deviations of features range from {spread.min():.2g} to "
+            f"{spread.max():.2g}: --scale standard may help a lot",
         )
 
 
 def with_scaler(scaler, classifier):
-    """Return the model that is saved: the classifier, after its scaler if there is one."""
+    """Return the model to save: the classifier, after its scaler if there is one."""
     if scaler is None:
         return classifier
     from sklearn.pipeline import Pipeline
@@ -144,14 +145,14 @@ def with_scaler(scaler, classifier):
 
 
 def describe_scaling(model, report):
-    """Add how a model scales features before it classifies, if it does."""
+    """Add to the report how a model scales its features, if it does."""
     if unwrap(model) is not model:
         name = type(model[0]).__name__
         report.add("scaling", f"{name}, part of the model", scaling=name)
 
 
 def describe(model, X, y, report):
-    """Add to the report how `model` does on its training data, and return these facts."""
+    """Add to the report how `model` performs on its training data, and return these facts."""
     est = unwrap(model)
     rows = np.arange(X.shape[0])
     if rows.size > _DESCRIBED:
@@ -179,14 +180,14 @@ def describe(model, X, y, report):
 
 
 def leave_one_out(est, X, y, report):
-    """Add the closed-form leave-one-out error of a fitted classifier that has one."""
+    """Add the closed-form leave-one-out error, if the fitted classifier has one."""
     if hasattr(est, "loo_decision_function") and X.shape[0] <= _DESCRIBED:
         error = float(np.mean(winners(est, est.loo_decision_function(X, y)) != y))
         report.add("leave-one-out", f"error {error:.4f} in closed form", loo_error=error)
 
 
 def describe_fit(est, report):
-    """Add how the fit of a classifier ended."""
+    """Add support vectors, gap, solver and iterations of a fit."""
     gap = float(np.max(est.dual_gap_))
     n_iter = int(np.max(est.n_iter_))
     if hasattr(est, "support_"):
@@ -201,18 +202,16 @@ def describe_fit(est, report):
 
 
 def winners(model, scores):
-    """Return the labels that decision values stand for."""
-    if scores.ndim == 1:
-        return model.classes_[(scores > 0).astype(np.intp)]
-    return model.classes_[scores.argmax(axis=1)]
+    """Return the labels that belong to decision values."""
+    return model.classes_[winning_class(scores.reshape(len(scores), -1))]
 
 
-def check_targets(model, picture):
-    """Raise an error at once if the model or a picture could not be written in the end."""
-    for path in (model, picture):
+def check_targets(model, plot):
+    """Raise an error at once if the model or a plot could not be written in the end."""
+    for path in (model, plot):
         if path is not None and not path.parent.is_dir():
             raise ValueError(f"The folder {path.parent} does not exist: create it first.")
-    if picture is None:
+    if plot is None:
         return
     try:
         from matplotlib.figure import Figure
@@ -221,11 +220,11 @@ def check_targets(model, picture):
             "--save-plot needs matplotlib: pip install 'optimargin[plot]'."
         ) from None
     known = sorted(Figure().canvas.get_supported_filetypes())
-    if picture.suffix.removeprefix(".").lower() not in known:
-        raise typer.BadParameter(f"--save-plot {picture}: use one of .{', .'.join(known)}.")
+    if plot.suffix.removeprefix(".").lower() not in known:
+        raise typer.BadParameter(f"--save-plot {plot}: use one of .{', .'.join(known)}.")
 
 
-def save_picture(display, path):
+def write_plot(display, path):
     """Write the figure of a Display."""
     with write_atomically(path) as temporary:
         display.figure_.savefig(temporary, dpi=150)

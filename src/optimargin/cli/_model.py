@@ -1,4 +1,4 @@
-"""What a model file says about the data it wants."""
+"""The layout of data that a model file expects."""
 
 from dataclasses import replace
 
@@ -6,7 +6,7 @@ from optimargin.io import Layout, load_model, read_model_header
 
 
 def layout_of(path, reading=None):
-    """Return the layout that data for a model must have; options go before its own words."""
+    """Return the layout that data for a model must have; options override what it recorded."""
     notes = read_model_header(path)["notes"]
     try:
         layout = Layout(**notes["layout"])

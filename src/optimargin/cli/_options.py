@@ -1,6 +1,6 @@
-"""The options of the commands, with the letters that LIBSVM's users know.
+"""The options of the commands, with LIBSVM's letters where they exist.
 
-Options that go together are dataclasses; `grouped` spells them out on a command.
+Options that belong together are dataclasses; `grouped` turns each field into an option.
 """
 
 import re
@@ -19,7 +19,7 @@ _SHOWING = "What is shown"
 
 
 class DataFormat(StrEnum):
-    """How a data file is written."""
+    """Formats of data files."""
 
     svmlight = "svmlight"
     csv = "csv"
@@ -27,7 +27,7 @@ class DataFormat(StrEnum):
 
 
 class Scaling(StrEnum):
-    """What is done to features before they reach a classifier."""
+    """How features are scaled before they reach a classifier."""
 
     none = "none"
     standard = "standard"
@@ -55,16 +55,16 @@ Scale = Annotated[
     _option(_LEARNING, "--scale", help="Scale features; the scaling becomes part of the model."),
 ]
 Format = Annotated[
-    DataFormat | None, _option(_READING, "--format", help="By default told from the content.")
+    DataFormat | None, _option(_READING, "--format", help="Detected from the content by default.")
 ]
 SavePlot = Annotated[
-    Path | None, _option(_SHOWING, "--save-plot", help="Write a picture (.png, .pdf, .svg).")
+    Path | None, _option(_SHOWING, "--save-plot", help="Write a plot (.png, .pdf, .svg).")
 ]
 
 
 @dataclass(frozen=True)
 class Machine:
-    """Which classifier, and the parameters that `train` and `select` both take."""
+    """The classifier, and parameters that `train` and `select` both take."""
 
     linear: Annotated[
         bool, _option(_LEARNING, "--linear", help="Linear model, for large data.")
@@ -82,13 +82,19 @@ class Machine:
             callback=_kernel,
         ),
     ] = None
-    degree: Annotated[float | None, _option(_LEARNING, "-d", "--degree", help="Of poly.")] = None
+    degree: Annotated[
+        float | None, _option(_LEARNING, "-d", "--degree", help="Degree of poly.")
+    ] = None
     coef0: Annotated[
-        float | None, _option(_LEARNING, "-r", "--coef0", help="Of poly and sigmoid.")
+        float | None, _option(_LEARNING, "-r", "--coef0", help="Constant term of poly and sigmoid.")
     ] = None
     fit_intercept: Annotated[
         bool | None,
-        _option(_LEARNING, "--intercept/--no-intercept", help="Fit one, as by default, or none."),
+        _option(
+            _LEARNING,
+            "--intercept/--no-intercept",
+            help="Whether to fit an intercept (default: yes).",
+        ),
     ] = None
     class_weight: Annotated[
         list[str] | None,
@@ -96,7 +102,7 @@ class Machine:
             _LEARNING,
             "--class-weight",
             metavar="LABEL=WEIGHT",
-            help="balanced, or one weight a class; -w1 2 is --class-weight 1=2.",
+            help="balanced, or one weight per class; -w1 2 is --class-weight 1=2.",
         ),
     ] = None
     solver: Annotated[
@@ -106,39 +112,39 @@ class Machine:
         float | None, _option(_LEARNING, "-e", "--tol", help="Certified relative gap to reach.")
     ] = None
     max_iter: Annotated[
-        int | None, _option(_LEARNING, "--max-iter", min=1, help="Limit on steps.")
+        int | None, _option(_LEARNING, "--max-iter", min=1, help="Limit on iterations.")
     ] = None
     random_state: Annotated[
-        int | None, _option(_LEARNING, "--seed", min=0, help="Of random numbers.")
+        int | None, _option(_LEARNING, "--seed", min=0, help="Seed of random numbers.")
     ] = None
 
     def parameters(self):
-        """Return what classifiers call a parameter; class weights need the data first."""
+        """Return the parameters by name; class weights are left out, as they need the data."""
         return _values(self, without=("linear", "ldm", "class_weight"))
 
 
 @dataclass(frozen=True)
-class Costs:
-    """The parameters that `train` is told and `select` finds."""
+class Tuning:
+    """Parameters that are options of `train`, and that `select` chooses."""
 
-    cost: Annotated[
+    penalty: Annotated[
         float | None,
         _option(
             _LEARNING,
             "-c",
             "--C1",
             "--C",
-            help="Price of small margins: C1 of ODM, C of LDM. LIBSVM's C times the number of "
+            help="Penalty on small margins: C1 of ODM, C of LDM. LIBSVM's C times the number of "
             "samples. Default for ODM: the number of samples, with --linear a quarter of it.",
         ),
     ] = None
     C2: Annotated[
         float | None,
-        _option(_LEARNING, "--C2", help="Price of margins above 1 + D. Default: C1 / 4."),
+        _option(_LEARNING, "--C2", help="Penalty on margins above 1 + D. Default: C1 / 4."),
     ] = None
     D: Annotated[
         float | None,
-        _option(_LEARNING, "--D", help="Half-width of the band that costs nothing."),
+        _option(_LEARNING, "--D", help="Half-width of the band without penalty."),
     ] = None
     lambda1: Annotated[
         float | None, _option(_LEARNING, "--lambda1", help="LDM: weight of the margin variance.")
@@ -155,17 +161,18 @@ class Costs:
         _option(_LEARNING, "--approximation", help="nystrom: a kernel model for large data."),
     ] = None
     n_components: Annotated[
-        int | None, _option(_LEARNING, "--n-components", min=1, help="Landmarks of nystrom.")
+        int | None,
+        _option(_LEARNING, "--n-components", min=1, help="Number of landmarks of nystrom."),
     ] = None
 
     def parameters(self, *, ldm):
-        """Return the parameters under the names that the classifier has for them."""
-        return {"C" if ldm else "C1": self.cost, **_values(self, without=("cost",))}
+        """Return the parameters by the names that the classifier uses."""
+        return {"C" if ldm else "C1": self.penalty, **_values(self, without=("penalty",))}
 
 
 @dataclass(frozen=True)
 class Reading:
-    """How a data file is to be read."""
+    """How to read a data file."""
 
     format: Format = None
     label: Annotated[
@@ -173,7 +180,7 @@ class Reading:
         _option(
             _READING,
             "--label",
-            help="Table: the column of labels, by name or number from 1. By default the last.",
+            help="Table: the column of labels, by name or by number from 1. Default: the last one.",
         ),
     ] = None
     header: Annotated[
@@ -181,7 +188,7 @@ class Reading:
         _option(
             _READING,
             "--header/--no-header",
-            help="Table: whether the first line holds names. By default: if it holds no number.",
+            help="Table: whether the first line holds names. Default: yes if it holds no number.",
         ),
     ] = None
     drop: Annotated[
@@ -189,7 +196,7 @@ class Reading:
     ] = None
 
     def layout(self):
-        """Return how a table is laid out."""
+        """Return the layout of a table."""
         from optimargin.io import Layout
 
         return Layout(label=self.label, header=self.header, drop=tuple(self.drop or ()))
@@ -197,12 +204,10 @@ class Reading:
 
 @dataclass(frozen=True)
 class Showing:
-    """What is shown, and to whom."""
+    """What is printed, and how."""
 
     json: Annotated[bool, _option(_SHOWING, "--json", help="One JSON object on stdout.")] = False
-    quiet: Annotated[bool, _option(_SHOWING, "-q", "--quiet", help="Show nothing but errors.")] = (
-        False
-    )
+    quiet: Annotated[bool, _option(_SHOWING, "-q", "--quiet", help="Show only errors.")] = False
 
     def report(self, *, to_stderr=False):
         """Return a new report."""
@@ -210,12 +215,12 @@ class Showing:
 
 
 def refuse_overwriting(written, **read):
-    """Raise an error if a file to be written is one of those that are read, by what they are."""
+    """Raise an error if a file to be written is also one of the files that are read."""
     for what, path in read.items():
         both_exist = all(file is not None and file.exists() for file in (written, path))
         if both_exist and written.samefile(path):
             raise typer.BadParameter(
-                f"{written} is the {what} as well, which this would destroy: choose another name."
+                f"{written} is also the {what}, which this would overwrite: choose another name."
             )
 
 
@@ -233,7 +238,7 @@ def given(classifier, **options):
         if name not in known:
             raise typer.BadParameter(
                 f"--{name.replace('_', '-')} has no meaning for {classifier.__name__}, the model "
-                "that the other options ask for."
+                "that the other options select."
             )
     if "gamma" in chosen:
         chosen["gamma"] = _number_or_text(chosen["gamma"])
@@ -253,12 +258,12 @@ def _number_or_text(text):
 
 
 def class_weights(entries, labels):
-    """Return `class_weight` as classifiers take it, for labels as they are in the data.
+    """Return `class_weight` as classifiers take it, with the labels of the data.
 
     Parameters
     ----------
     entries : list of str or None
-        Of the option.
+        Values of the option.
     labels : list
         The classes.
     """

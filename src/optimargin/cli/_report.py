@@ -1,4 +1,4 @@
-"""What a command tells people and machines, and where."""
+"""What a command prints, for people or as JSON, and where."""
 
 import json
 import sys
@@ -8,14 +8,14 @@ from contextlib import contextmanager
 
 
 class Report:
-    """Collects what a command found and prints it in the end, for people or as JSON.
+    """Collects what a command found and prints it at the end, for people or as JSON.
 
     Parameters
     ----------
     as_json : bool
     quiet : bool
     to_stderr : bool, default=False
-        For commands whose output takes standard output.
+        For commands that write their data to standard output.
     """
 
     def __init__(self, *, as_json, quiet, to_stderr=False):
@@ -25,7 +25,7 @@ class Report:
         self._lines = []
 
     def add(self, name, text, **facts):
-        """Add a line for people, and what it says as facts for machines."""
+        """Add a line for people, and the same facts for JSON."""
         self._lines.append((name, text))
         self._facts.update(facts)
 
@@ -40,7 +40,7 @@ class Report:
 
     @contextmanager
     def working(self, what):
-        """Show that something long goes on, and pass warnings on to standard error."""
+        """Show that work is in progress, and print warnings to standard error."""
         show = sys.stderr.isatty() and not (self.as_json or self.quiet)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", UserWarning)
@@ -71,11 +71,16 @@ class Stopwatch:
 
 
 def printable(text):
-    """Return `text` without characters that could steer a terminal."""
+    """Return `text` without characters that could control a terminal."""
     return "".join(ch if ch.isprintable() else "?" for ch in text)
+
+
+def print_error(message):
+    """Print an error."""
+    print(f"optimargin: error: {printable(str(message))}", file=sys.stderr)
 
 
 def fail(message):
     """Print an error and end with exit code 1."""
-    print(f"optimargin: error: {printable(str(message))}", file=sys.stderr)
+    print_error(message)
     sys.exit(1)

@@ -1,4 +1,4 @@
-"""What keeps the command quick to start."""
+"""Keeps the start of the command fast."""
 
 import sys
 from contextlib import contextmanager
@@ -8,7 +8,7 @@ from types import ModuleType
 
 
 class _Deferred(ModuleType):
-    """Stands in for a module, and loads it when something of it is asked for."""
+    """A placeholder for a module, which loads it on first use."""
 
     def __getattr__(self, name):
         if sys.modules.get(self.__name__) is self:
@@ -18,13 +18,13 @@ class _Deferred(ModuleType):
 
 @contextmanager
 def deferred(*names):
-    """Let what is imported in this block import these modules without loading them.
+    """Within this block, import these modules without loading them.
 
     Parameters
     ----------
     *names : str
-        Modules that are slow to load. They load when they are used; after the block they are
-        imported as ever.
+        Modules that are slow to load. They load on first use; after the block, imports are
+        normal again.
     """
     placeholders = {}
     for name in names:
@@ -43,8 +43,8 @@ def deferred(*names):
 def import_learning():
     """Import and return what `train` and `select` share.
 
-    scikit-learn imports these two wherever it is imported; they take half of that time, and
-    fitting a classifier needs neither.
+    Importing scikit-learn imports both modules below. They take half of that time, and fitting a
+    classifier needs neither.
     """
     with deferred("scipy.stats", "pandas"):
         from optimargin.cli import _learning

@@ -4,32 +4,29 @@ from typing import Annotated
 
 import typer
 
+from optimargin.cli._report import print_error
+
 app = typer.Typer(help="The data sets of the paper.", no_args_is_help=True)
 
 
 @app.command("list")
 def list_sets(
     scale: Annotated[
-        str | None, typer.Option("--scale", help="regular or large; default: both.")
+        str | None, typer.Option("--scale", help="regular or large. Default: both.")
     ] = None,
 ):
-    """List the sets with the paper's numbers of instances and features."""
+    """List the data sets with the paper's numbers of instances and features."""
     from optimargin.datasets import find_set, list_paper_datasets
 
-    try:
-        names = list_paper_datasets(scale)
-    except ValueError as error:
-        typer.secho(f"Error: {error}", fg="red", err=True)
-        raise typer.Exit(1) from None
-    for name in names:
+    for name in list_paper_datasets(scale):
         entry = find_set(name)
         note = f"  {entry.differs}" if entry.differs else ""
         typer.echo(f"{name:<16}{entry.scale:<9}{entry.instances:>10,}{entry.features:>12,}{note}")
 
 
 @app.command()
-def fetch(names: Annotated[list[str], typer.Argument(help="Names of sets, or 'all'.")]):
-    """Make sets available: from the mirror, the cache, or their publishers."""
+def fetch(names: Annotated[list[str], typer.Argument(help="Names of data sets, or 'all'.")]):
+    """Fetch data sets from the mirror, the cache, or their publishers."""
     from optimargin.datasets import (
         CorruptDatasetError,
         DatasetUnavailableError,
@@ -42,14 +39,10 @@ def fetch(names: Annotated[list[str], typer.Argument(help="Names of sets, or 'al
         try:
             dataset = load_paper_dataset(name)
         except (DatasetUnavailableError, CorruptDatasetError, ValueError) as error:
-            typer.secho(f"Error: {error}", fg="red", err=True)
+            print_error(error)
             failed = True
         else:
             rows, columns = dataset.data.shape
             typer.echo(f"{dataset.name}: {rows} x {columns} from {dataset.source}")
     if failed:
         raise typer.Exit(1)
-
-
-if __name__ == "__main__":
-    app()

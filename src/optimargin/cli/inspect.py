@@ -12,7 +12,7 @@ TrainingData = Annotated[
     Path | None,
     typer.Option(
         "--data",
-        help="The training data: adds margins, the leave-one-out error and its bounds.",
+        help="The training data; adds margins, the leave-one-out error and its bounds.",
     ),
 ]
 
@@ -26,13 +26,13 @@ def inspect(
     save_plot: opt.SavePlot = None,
     showing: opt.Showing,
 ) -> None:
-    """Show what MODEL is: parameters, margins, support vectors, certified gap, bounds."""
+    """Show the parameters, margins, support vectors, certified gap and bounds of MODEL."""
     from optimargin.cli._learning import (
         check_targets,
         describe,
         describe_fit,
         describe_scaling,
-        save_picture,
+        write_plot,
     )
     from optimargin.cli._model import layout_of
     from optimargin.io import load_model, read_data, read_model_header
@@ -83,8 +83,8 @@ def inspect(
             from optimargin.plotting import MarginDistributionDisplay
 
             display = MarginDistributionDisplay.from_estimator(estimator, samples.X, samples.y)
-            save_picture(display, save_plot)
-            report.add("picture", str(save_plot), picture=str(save_plot))
+            write_plot(display, save_plot)
+            report.add("plot", str(save_plot), plot=str(save_plot))
     report.print()
 
 
@@ -93,7 +93,7 @@ def _short(value):
 
 
 def _recall(notes, report):
-    """Add what was noted when the model was made."""
+    """Add what was recorded when the model was trained."""
     if "margin_mean" not in notes:
         return
     report.add(

@@ -12,11 +12,11 @@ from optimargin.cli._groups import grouped
 
 Out = Annotated[
     Path,
-    typer.Argument(metavar="OUT", help="One predicted label a line; - is standard output."),
+    typer.Argument(metavar="OUT", help="One predicted label per line; - is standard output."),
 ]
 Scores = Annotated[
     bool,
-    typer.Option("--scores", help="Write a CSV table with the decision values, too."),
+    typer.Option("--scores", help="Write a CSV table that includes the decision values."),
 ]
 
 
@@ -32,8 +32,8 @@ def predict(
 ) -> None:
     """Predict the labels of DATA with MODEL and write them to OUT.
 
-    Tables may have the label column or not; columns are matched by name.
-    Where there are labels, the accuracy is shown.
+    Tables may have a label column or not; columns are matched by name.
+    With labels, the accuracy is shown.
     """
     import numpy as np
 

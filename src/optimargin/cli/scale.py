@@ -20,7 +20,7 @@ Save = Annotated[
 ]
 Restore = Annotated[
     Path | None,
-    typer.Option("-r", "--restore", metavar="FILE", help="Scale as saved, for test data."),
+    typer.Option("-r", "--restore", metavar="FILE", help="Apply a saved scaling, for test data."),
 ]
 
 
@@ -65,7 +65,7 @@ def scale(
     elif not hasattr(scaler, "transform"):
         raise ValueError(f"{restore} is a classifier, not a scaling saved by scale --save.")
     elif issparse(X) and (isinstance(scaler, MinMaxScaler) or getattr(scaler, "with_mean", False)):
-        X = X.toarray()  # the saved scaling moves zeros
+        X = X.toarray()  # the saved scaling does not keep zeros
     write_data(replace(samples, X=scaler.transform(X)), out)
     if save is not None:
         save_model(scaler, save)

@@ -15,7 +15,7 @@ Folds = Annotated[
         "-v",
         "--cv",
         min=2,
-        help="Score by exact fits to so many folds instead of in closed form.",
+        help="Score by exact fits to this number of folds instead of in closed form.",
         rich_help_panel="How to choose",
     ),
 ]
@@ -30,7 +30,7 @@ PaperGrid = Annotated[
 MaxEvals = Annotated[
     int | None,
     typer.Option(
-        "--max-evals", min=1, help="Points the search may look at.", rich_help_panel="How to choose"
+        "--max-evals", min=1, help="Limit on search points.", rich_help_panel="How to choose"
     ),
 ]
 Jobs = Annotated[
@@ -56,7 +56,7 @@ def select(
 ) -> None:
     """Choose the parameters for DATA, fit with them and save the classifier as MODEL.
 
-    The search needs seconds: held-out predictions come in closed form from each fit.
+    The search takes seconds: each fit gives held-out predictions in closed form.
     """
     learning = import_learning()
     job = learning.Job(data, model, save_plot, reading, showing)
@@ -92,7 +92,7 @@ def select(
         estimator=type(best).__name__,
         parameters=chosen,
     )
-    kind = "accuracy" if paper_grid else "one minus the smooth loss that was minimised"
+    kind = "accuracy" if paper_grid else "search objective, not an accuracy"
     job.report.add(
         "held-out score",
         f"{search.best_score_:.4f} ({kind}), the best of {n_points} points",

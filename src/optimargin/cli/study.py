@@ -7,8 +7,10 @@ from typing import Annotated
 
 import typer
 
+from optimargin.cli._report import fail
+
 app = typer.Typer(
-    help="The paper's experiments: run them, see how far they are, read the report.",
+    help="The paper's experiments: run them, see their progress, write the report.",
     no_args_is_help=True,
 )
 
@@ -16,14 +18,14 @@ DEFAULT_STORE = Path("study.sqlite")
 QUICK_DATASETS = ("wdbc", "iris", "wine", "digits")
 QUICK_METHODS = ("svm", "odml", "odm", "svm_wide", "odm_default")
 QUICK_REPEATS = 4
-ON_REQUEST = ("odml_mean", "odm_sum")  # other readings of columns that are there
+ON_REQUEST = ("odml_mean", "odm_sum")  # other readings of columns already in the tables
 
 StoreOption = Annotated[Path, typer.Option("--store", help="The SQLite file of the results.")]
 TablesOption = Annotated[
     list[int] | None, typer.Option("--table", help="2, 3 or 4; repeat for several. Default: 2, 3.")
 ]
 DatasetsOption = Annotated[
-    list[str] | None, typer.Option("--datasets", help="Names of sets, separated by commas.")
+    list[str] | None, typer.Option("--datasets", help="Names of data sets, separated by commas.")
 ]
 MethodsOption = Annotated[
     list[str] | None, typer.Option("--methods", help="Keys of methods, separated by commas.")
@@ -63,7 +65,7 @@ def _planned(tables, datasets, methods, repeats, quick=False):
 
 
 def _explain(function, *arguments, **options):
-    """Call a function; turn errors that a user can mend into one line and exit code 1."""
+    """Call a function; turn errors that a user can fix into one line and exit code 1."""
     from optimargin.datasets import CorruptDatasetError, DatasetUnavailableError
     from optimargin.study.store import StoreError
 
@@ -71,12 +73,11 @@ def _explain(function, *arguments, **options):
     try:
         return function(*arguments, **options)
     except known as error:
-        typer.secho(f"Error: {error}", fg="red", err=True)
-        raise typer.Exit(1) from None
+        fail(error)
 
 
 def _keep_available(units):
-    """Leave out sets that are not at hand, and say so; at least one must be."""
+    """Leave out sets that are not available, and say so; at least one must be available."""
     from optimargin.datasets import DatasetUnavailableError
     from optimargin.study.sample_sets import load_set
 
@@ -94,7 +95,7 @@ def _keep_available(units):
 
 
 def _report_progress():
-    """Return a callback that shows a progress bar on a terminal, else a line now and then."""
+    """Return a callback that shows a progress bar on a terminal, otherwise a line per minute."""
     from optimargin.study.runner import describe
 
     last = [0.0, -1]  # when, and how far, the last line was
@@ -129,16 +130,18 @@ def run(
     store: StoreOption = DEFAULT_STORE,
     jobs: Annotated[int, typer.Option("--jobs", min=1, help="Processes.")] = 1,
     nice: Annotated[
-        int, typer.Option("--nice", min=0, max=19, help="How far to step back for others.")
+        int,
+        typer.Option("--nice", min=0, max=19, help="Niceness: lower priority for larger values."),
     ] = 10,
     scaling: Annotated[
-        str, typer.Option("--scaling", help="Ranges of features over 'all' samples or 'train'.")
+        str,
+        typer.Option("--scaling", help="Take ranges of features from 'all' samples or 'train'."),
     ] = "all",
     retry_failed: Annotated[
         bool, typer.Option("--retry-failed", help="Try failed units again.")
     ] = False,
 ):
-    """Compute what the store does not have yet. Stop it any time: run again to go on."""
+    """Compute what is not in the store yet. Stop it any time; run it again to continue."""
 
     def go():
         from optimargin.study.protocol import SCALINGS
@@ -168,7 +171,7 @@ def run(
     try:
         _explain(go)
     except KeyboardInterrupt:
-        typer.secho("Stopped; run again to go on.", err=True)
+        typer.secho("Stopped; run it again to continue.", err=True)
         raise typer.Exit(130) from None
 
 
@@ -190,7 +193,7 @@ def status(
     repeats: RepeatsOption = None,
     store: StoreOption = DEFAULT_STORE,
 ):
-    """Say how far a study is, which units failed, and how long the rest will take."""
+    """Show the progress of a study, its failed units, and the time left."""
 
     def go():
         from optimargin.study.runner import describe, progress
@@ -243,10 +246,10 @@ def export(
 
 @app.command("import")
 def import_(
-    file: Annotated[Path, typer.Argument(help="A file that export has written.")],
+    file: Annotated[Path, typer.Argument(help="A file written by export.")],
     store: StoreOption = DEFAULT_STORE,
 ):
-    """Add the results of an export to a store, to go on from there."""
+    """Add the results of an export to a store, to continue from there."""
 
     def go():
         from optimargin.study.export import read_export
@@ -257,7 +260,3 @@ def import_(
         typer.echo(f"{added} of {len(results)} results were new to {store}")
 
     _explain(go)
-
-
-if __name__ == "__main__":
-    app()

@@ -15,7 +15,7 @@ Folds = Annotated[
         "-v",
         "--cv",
         min=2,
-        help="Also report the accuracy of cross-validation with so many folds.",
+        help="Also report the accuracy of cross-validation with this number of folds.",
         rich_help_panel="What is shown",
     ),
 ]
@@ -27,7 +27,7 @@ def train(
     model: opt.Model,
     *,
     machine: opt.Machine,
-    costs: opt.Costs,
+    tuning: opt.Tuning,
     scale: opt.Scale = opt.Scaling.none,
     reading: opt.Reading,
     cv: Folds = None,
@@ -36,13 +36,13 @@ def train(
 ) -> None:
     """Fit a classifier to DATA and save it as MODEL.
 
-    By default an ODM with the RBF kernel and the library's default parameters.
+    The default is an ODM with the RBF kernel and the library's default parameters.
     `optimargin select` chooses parameters.
     """
     learning = import_learning()
     job = learning.Job(data, model, save_plot, reading, showing)
     classifier = learning.classifier_class(machine)
-    parameters = opt.given(classifier, **costs.parameters(ldm=machine.ldm), **machine.parameters())
+    parameters = opt.given(classifier, **tuning.parameters(ldm=machine.ldm), **machine.parameters())
     clock = Stopwatch()
     X, y = job.read()
     reading_time = clock.lap()

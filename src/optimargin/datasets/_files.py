@@ -1,4 +1,4 @@
-"""Where the files of data sets are found: a mirror, the user's cache, or their publishers."""
+"""Find the files of data sets: in a mirror, in the user's cache, or at their publishers."""
 
 import hashlib
 import json
@@ -10,11 +10,11 @@ CACHE_VARIABLE = "OPTIMARGIN_CACHE"
 
 
 class DatasetUnavailableError(OSError):
-    """A data set is neither at hand nor could it be downloaded."""
+    """A data set is not available and could not be downloaded."""
 
 
 class CorruptDatasetError(ValueError):
-    """A file is not the one that was expected."""
+    """A file is not the expected one."""
 
 
 def mirror_folder():
@@ -31,7 +31,7 @@ def mirror_folder():
 
 
 def cache_folder():
-    """Return the folder of downloads; OPTIMARGIN_CACHE names another."""
+    """Return the folder for downloads, which OPTIMARGIN_CACHE overrides."""
     folder = os.environ.get(CACHE_VARIABLE)
     if folder:
         return Path(folder)
@@ -44,7 +44,7 @@ def mirror_file(name):
     Raises
     ------
     CorruptDatasetError
-        If the file does not have the checksum that the manifest says.
+        If the file does not have the checksum of the manifest.
     """
     folder = mirror_folder()
     if folder is None:
@@ -87,8 +87,8 @@ def downloaded_files(dataset):
     paths : list of Path
     """
     if not dataset.urls:
-        raise DatasetUnavailableError(unavailable(dataset, "no program can fetch it"))
-    import pooch  # only here: loading from a mirror needs no such thing
+        raise DatasetUnavailableError(unavailable(dataset, "it cannot be downloaded automatically"))
+    import pooch  # imported here because loading from a mirror does not need it
 
     pooch.get_logger().setLevel("WARNING")  # it would print checksums for developers
     folder = cache_folder() / dataset.name
@@ -115,8 +115,8 @@ def unavailable(dataset, reason):
     folder = mirror_folder()
     where = f"the mirror {folder}" if folder else f"a mirror ({MIRROR_VARIABLE} is not set)"
     lines = [
-        f"Data set {dataset.name!r} ({dataset.instances} x {dataset.features}) is not at hand: it "
-        f"is neither in {where} nor in the cache {cache_folder()}, and {reason}."
+        f"Data set {dataset.name!r} ({dataset.instances} x {dataset.features}) is not available: "
+        f"it is neither in {where} nor in the cache {cache_folder()}, and {reason}."
     ]
     if dataset.urls:
         target = cache_folder() / dataset.name

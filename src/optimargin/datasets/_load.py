@@ -1,4 +1,4 @@
-"""Load data sets of the paper in the form in which it used them."""
+"""Load data sets of the paper in the form that the paper used."""
 
 import lzma
 import re
@@ -26,7 +26,7 @@ def list_paper_datasets(scale=None):
     Parameters
     ----------
     scale : {"regular", "large"}, default=None
-        Both when not given.
+        Both by default.
 
     Returns
     -------
@@ -47,8 +47,8 @@ def load_paper_dataset(name, *, return_X_y=False):
     """Load a data set of the paper.
 
     Looks in the mirror that the environment variable ``OPTIMARGIN_DATA`` names, then in the
-    user's cache (``OPTIMARGIN_CACHE``, else a folder of the platform), then downloads the
-    originals. The set wdbc comes with scikit-learn and is always at hand.
+    user's cache (``OPTIMARGIN_CACHE``, by default a folder of the platform), then downloads the
+    originals. The set wdbc comes with scikit-learn and is always available.
 
     Parameters
     ----------
@@ -63,8 +63,8 @@ def load_paper_dataset(name, *, return_X_y=False):
         With ``data`` (ndarray or CSR matrix of shape (n_samples, n_features), float64),
         ``target`` (ndarray of str of shape (n_samples,), two classes), ``feature_names`` (list,
         None for sparse data), ``name``, ``source`` and ``info``, the registry's entry. Features
-        are not scaled; categories are numbered 0, 1, ... in the order that the registry has,
-        else in natural order, one column each, as the paper's numbers of features imply.
+        are not scaled. Each category is one column, as the paper's numbers of features imply; its
+        values are numbered 0, 1, ... in the order of the registry, or else in natural order.
 
     Examples
     --------
@@ -126,19 +126,19 @@ def _from_originals(info, paths):
 
 
 def _dense_if_narrow(X):
-    """Return rows of few features, or few rows, as a dense array."""
+    """Return a matrix with few features or few rows as a dense array."""
     return X.toarray() if X.shape[1] <= 50 or X.shape[0] <= 1000 else X
 
 
 def _check_form(info, X, y, source):
-    """Raise if the data are not of the form that the registry describes."""
+    """Raise an error if the data do not have the form described in the registry."""
     counts = tuple(sorted(np.unique(y, return_counts=True)[1].tolist(), reverse=True))
     expected = (*info.expected_shape, info.class_counts or counts)
     found = (*X.shape, counts)
     if found != expected or len(counts) != 2:
         raise CorruptDatasetError(
             f"Data set {info.name!r} from {source} has (instances, features, class sizes) "
-            f"{found}, expected {expected}: the source is not the one the recipe was written for."
+            f"{found}, expected {expected}: the recipe was written for another source."
         )
     values = X.data if hasattr(X, "indptr") else X
     if not np.isfinite(values).all():
@@ -158,7 +158,7 @@ def _numbers(frame, categories):
 
 
 def _codes(column, values=None):
-    """Return the values of a category numbered, by default in natural order: 5-9 before 10-14."""
+    """Return the values of a category as numbers, by default in natural order: 5-9, 10-14."""
     if values is None:
         values = sorted(column.unique(), key=_natural)
     return column.map({value: k for k, value in enumerate(values)}).to_numpy(np.float64)
@@ -170,5 +170,5 @@ def _natural(text):
 
 
 def _standardised(X, axis):
-    """Return X with mean 0 and variance 1 along an axis, as the LIBSVM page has it."""
+    """Return X with mean 0 and variance 1 along an axis, as on the LIBSVM page."""
     return (X - X.mean(axis=axis, keepdims=True)) / X.std(axis=axis, keepdims=True)

@@ -1,4 +1,4 @@
-"""Read originals as their publishers store them.
+"""Read original files as published.
 
 Table readers return a data frame with the class in its last column; `svmlight` and `miniboone`
 return features and labels.
@@ -32,7 +32,7 @@ _ECHOCARDIOGRAM = [
 
 
 def read_table(path):
-    """Read the file of a mirror: a header row, the class last, an empty cell where missing."""
+    """Read the file of a mirror: a header row, the class last, empty cells for missing values."""
     return pd.read_csv(path, keep_default_na=False, na_values=[""])
 
 
@@ -50,7 +50,7 @@ def read_delimited(paths, name):
     """Read files of values without a header row."""
     if name == "echocardiogram":
         lines = [line.split(",") for line in paths[0].read_text().splitlines() if line.strip()]
-        # One row of the file has a field too few; nothing says which.
+        # One row of the file lacks a field, and it is not known which one.
         rows = [line for line in lines if len(line) == len(_ECHOCARDIOGRAM)]
         frame = pd.DataFrame(rows, columns=_ECHOCARDIOGRAM).drop(columns="name")
         frame = frame.mask(frame == "?")
@@ -68,7 +68,7 @@ def read_delimited(paths, name):
 
 
 def read_svmlight(paths, name, n_features):
-    """Read files of sparse rows, plain or compressed by bzip2, one after the other."""
+    """Read and stack files of sparse rows, plain or compressed by bzip2."""
     streams = [
         io.BytesIO(bz2.decompress(path.read_bytes())) if path.suffix == ".bz2" else str(path)
         for path in paths

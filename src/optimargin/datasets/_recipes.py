@@ -1,7 +1,7 @@
-"""From the originals to the paper's form, one recipe a set.
+"""From the originals to the paper's form: one recipe per set.
 
 A recipe takes the originals as one data frame with the class in its last column, and returns a
-data frame of the same kind. Sets without a recipe are used as they are. Which attributes the
+data frame of the same kind. Sets without a recipe are used unchanged. Which attributes the
 paper left out of colic and colic.ORIG, and its encodings of house, house-votes, haberman,
 australian and german, are inferred from the numbers of instances and features it reports.
 """
@@ -24,7 +24,7 @@ def dropping(*columns):
 
 
 def keeping_most_complete(n_dropped):
-    """Return a recipe that leaves out the attributes with most missing values."""
+    """Return a recipe that leaves out the attributes with the most missing values."""
 
     def recipe(frame):
         missing = frame.iloc[:, :-1].isna().sum()
@@ -58,7 +58,7 @@ def votes(codes, missing=None):
 
 
 def indicators(frame, categories=()):
-    """Turn categories into one indicator a value, and scale numbers to [0, 1].
+    """Turn categories into one indicator per value, and scale numbers to [0, 1].
 
     A missing category becomes the most frequent one, a missing number the mean.
 
@@ -66,7 +66,7 @@ def indicators(frame, categories=()):
     ----------
     frame : DataFrame
     categories : sequence of str
-        Numeric columns that are categories.
+        Numeric columns to treat as categories.
     """
     X, y = frame.iloc[:, :-1], frame.iloc[:, -1]
     parts = []
@@ -86,7 +86,7 @@ def indicators_but(**ones):
     Parameters
     ----------
     **ones : str
-        Of each such category, the value that becomes one.
+        For each such category, the value that becomes one.
     """
 
     def recipe(frame):

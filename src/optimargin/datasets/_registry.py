@@ -1,4 +1,4 @@
-"""The data sets of the paper's Table 1: what they are, and where they come from."""
+"""The data sets of the paper's Table 1 and their sources."""
 
 import tomllib
 from dataclasses import dataclass, field
@@ -20,24 +20,24 @@ class PaperSet:
         As the paper reports them.
     licence : str
     shape : tuple of int or None
-        Instances and features of the form used here, where they differ from the paper's.
+        Instances and features of the form used here, if they differ from the paper's.
     class_counts : tuple of int
-        Largest first; empty where no copy was seen.
+        Largest first; empty if no copy was available.
     file, sha256 : str or None
-        The file of a mirror that was seen.
+        The file in the mirror that was used.
     reader : str or None
-        How the originals are read; None where they cannot be fetched by a program.
+        How the originals are read; None if they cannot be downloaded automatically.
     urls : tuple of str
         The originals.
     page : str or None
-        Where a person finds the data.
+        The web page of the data.
     form : str or None
-        What has to be done by hand.
+        What has to be done manually.
     differs : str or None
         How the form used here differs from the paper's.
     aliases : tuple of str
     categories : dict of str to list of str
-        The order of the values of columns for which it is not the natural one.
+        The order of the values of columns, if it is not the natural order.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Pictures. Needs matplotlib, which is imported when something is drawn."""
+"""Plots. They need matplotlib, which is imported when something is drawn."""
 
 from optimargin.plotting._convergence import ConvergenceDisplay
 from optimargin.plotting._decision_boundary import DecisionBoundaryDisplay

@@ -10,8 +10,8 @@ from sklearn.exceptions import ConvergenceWarning
 from optimargin.plotting._style import new_axes, next_line_style
 
 _CURVE = "optimargin-convergence"
-_SHORT = 0.5  # seconds; shorter fits are timed three times, and the fastest counts
-_FLOOR = 1e-17  # what an exact end is drawn at: a logarithm has no zero
+_SHORT = 0.5  # seconds; shorter fits are timed three times, and the fastest is taken
+_FLOOR = 1e-17  # a gap of zero is drawn here: a logarithmic axis has no zero
 
 
 class ConvergenceDisplay:
@@ -23,11 +23,11 @@ class ConvergenceDisplay:
     Parameters
     ----------
     seconds : ndarray of shape (n_fits,)
-        The time of fits with a growing limit on iterations.
+        The times of fits with increasing limits on iterations.
     gaps : ndarray of shape (n_fits,)
-        The gap that each certified.
+        The certified gap of each fit.
     name : str, default=None
-        What the legend calls the solver.
+        The name of the solver in the legend.
 
     Attributes
     ----------
@@ -59,19 +59,19 @@ class ConvergenceDisplay:
     ):
         """Fit with limits of 1, 2, 3, 4, 6, 8, 12, ... iterations, and draw gaps and times.
 
-        Every point is a fit of its own from the start, so nothing but the fit is timed and the
-        gap is the one that a user would see.
+        Every point is a separate fit from the start, so only the fit is timed, and the gap is the
+        one that a user would see.
 
         Parameters
         ----------
         estimator : classifier
-            With `max_iter` and `tol`; it is cloned.
+            With parameters `max_iter` and `tol`; it is cloned.
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
         tol : float, default=1e-10
             The gap at which to stop.
         max_iter : int, default=1024
-            The limit at which to stop.
+            The limit on iterations at which to stop.
         name : str, default=None
             By default the solver that the fit used.
         ax : matplotlib Axes, default=None

@@ -1,4 +1,4 @@
-"""The boundary between two classes in the plane, with the band that margins are drawn into."""
+"""The boundary between classes in two dimensions, and the band of the margins."""
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -6,11 +6,11 @@ from sklearn.utils.validation import check_is_fitted
 from optimargin.margins import unwrap
 from optimargin.plotting._style import CLASS_STYLES, new_axes
 
-_MARGIN = 0.08  # of the range of the data, left free around them
+_MARGIN = 0.08  # free space around the data, relative to their range
 
 
 class DecisionBoundaryDisplay:
-    """Decision values over the plane: the boundary, and the lines of margin 1 - D and 1 + D.
+    """Decision values in two dimensions: the boundary, and the lines of margin 1 - D and 1 + D.
 
     Make it with :meth:`from_estimator`.
 
@@ -19,7 +19,7 @@ class DecisionBoundaryDisplay:
     xx0, xx1 : ndarray of shape (grid_resolution, grid_resolution)
         Coordinates of the grid.
     response : ndarray of shape (grid_resolution, grid_resolution)
-        Decision values on the grid; for more than two classes the index of the winner.
+        Decision values on the grid; for more than two classes the index of the predicted class.
     classes : ndarray of shape (n_classes,)
     D : float, default=None
         Half-width of the band; None draws the lines of margin 1 instead. No lines for more
@@ -29,7 +29,7 @@ class DecisionBoundaryDisplay:
     y : ndarray of shape (n_samples,), default=None
         Their classes.
     support : ndarray of shape (n_SV,), default=None
-        Places of support vectors in `X`; they get a ring.
+        Indices of support vectors in `X`; they are drawn with a ring.
     feature_names : sequence of two str, default=("feature 0", "feature 1")
 
     Attributes
@@ -85,13 +85,14 @@ class DecisionBoundaryDisplay:
         estimator : classifier
             Fitted to two features, with ``decision_function``.
         X : array-like of shape (n_samples, 2)
-            The samples that the picture has to show.
+            The samples that the plot must contain.
         y : array-like of shape (n_samples,), default=None
-            Their classes. By default samples are not drawn.
+            Their classes. Samples are not drawn by default.
         grid_resolution : int, default=100
-            Points of the grid along an axis.
+            Points of the grid per axis.
         mark_support : bool, default=True
-            Draw a ring around support vectors, if `X` is what a kernel classifier was fitted to.
+            Draw a ring around support vectors, if `X` are the data that a kernel classifier was
+            fitted to.
         ax : matplotlib Axes, default=None
 
         Returns
@@ -102,9 +103,7 @@ class DecisionBoundaryDisplay:
         names = getattr(X, "columns", ("feature 0", "feature 1"))
         points = np.asarray(X, dtype=np.float64)
         if points.ndim != 2 or points.shape[1] != 2:
-            raise ValueError(
-                f"X has shape {points.shape}: a picture of the plane needs exactly two features."
-            )
+            raise ValueError(f"X has shape {points.shape}: this plot needs exactly two features.")
         if grid_resolution < 2:
             raise ValueError(f"grid_resolution={grid_resolution} is too small: use at least 2.")
         low, high = points.min(axis=0), points.max(axis=0)

@@ -22,9 +22,9 @@ class MarginDistributionDisplay:
     distribution : MarginDistribution
         The margins and their weights.
     name : str, default=None
-        What the legend calls the classifier.
+        The name of the classifier in the legend.
     D : float, default=None
-        Half-width of the band around margin 1 that costs nothing, drawn in the background.
+        Half-width of the band around margin 1 without penalty, drawn in the background.
         None draws no band.
     kind : {"functional", "geometric"}, default="functional"
         What the margins are, for the label of the axis.
@@ -38,7 +38,7 @@ class MarginDistributionDisplay:
 
     See Also
     --------
-    optimargin.margins.margin_distribution : The numbers behind the picture.
+    optimargin.margins.margin_distribution : The numbers behind the plot.
 
     Examples
     --------
@@ -92,7 +92,7 @@ class MarginDistributionDisplay:
         name : str, default=None
             By default the name of the classifier's class.
         bins : int or array-like of shape (n_bins + 1,), default=40
-            Of the histogram. Give the edges to compare classifiers bin by bin.
+            Bins of the histogram. Give the edges to compare classifiers bin by bin.
         ax : matplotlib Axes, default=None
         **kwargs : dict
             Passed to the curve, for example ``color``.
@@ -103,7 +103,7 @@ class MarginDistributionDisplay:
         """
         distribution = margin_distribution(estimator, X, y, kind=kind, sample_weight=sample_weight)
         inner = unwrap(estimator)
-        # The band is about margins of one class against another, in the classifier's own scale.
+        # The band applies to margins of two classes, in the classifier's own scale.
         has_band = kind == "functional" and estimator.classes_.size == 2
         display = cls(
             distribution,
@@ -134,7 +134,7 @@ class MarginDistributionDisplay:
         y_true : array-like of shape (n_samples,)
             True class labels.
         y_score : array-like of shape (n_samples,) or (n_samples, n_classes)
-            Decision values: positive for the larger of two labels, or one column a label in
+            Decision values: positive for the larger of two labels, or one column per label in
             sorted order.
         style : {"cumulative", "histogram"}, default="cumulative"
         sample_weight : array-like of shape (n_samples,), default=None
@@ -142,7 +142,7 @@ class MarginDistributionDisplay:
         D : float, default=None
             Half-width of the band around margin 1.
         bins : int or array-like of shape (n_bins + 1,), default=40
-            Of the histogram.
+            Bins of the histogram.
         ax : matplotlib Axes, default=None
         **kwargs : dict
             Passed to the curve.
@@ -163,7 +163,7 @@ class MarginDistributionDisplay:
             New axes by default.
         style : {"cumulative", "histogram"}, default="cumulative"
         bins : int or array-like of shape (n_bins + 1,), default=40
-            Of the histogram.
+            Bins of the histogram.
         **kwargs : dict
             Passed to the curve.
 
@@ -204,7 +204,7 @@ class MarginDistributionDisplay:
         numbers = f"mean {self.distribution.mean:.2f}, variance {self.distribution.variance:.3f}"
         if not self.name:
             return numbers
-        # Beside a cumulative curve there is height to spare, above a histogram width.
+        # A legend next to a cumulative curve can be tall, one above a histogram wide.
         return f"{self.name}\n{numbers}" if style == "cumulative" else f"{self.name} ({numbers})"
 
     def _draw_histogram(self, bins, look):

@@ -1,4 +1,4 @@
-"""Held-out scores over the points that a selection looked at."""
+"""Held-out scores at the points that a selection evaluated."""
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -9,8 +9,8 @@ from optimargin.plotting._style import BEST_COLOR, new_axes
 class SelectionDisplay:
     """The held-out error over two parameters, and the point that was chosen.
 
-    Make it with :meth:`from_estimator`. A grid becomes a map, the best of all other parameters
-    in each cell; a search without a grid becomes the points it looked at.
+    Make it with :meth:`from_estimator`. A grid becomes a map; each cell shows the best over all
+    other parameters. A search without a grid becomes the points it evaluated.
 
     Parameters
     ----------
@@ -19,7 +19,7 @@ class SelectionDisplay:
     error : ndarray of shape (n_points,)
         One minus the held-out score.
     best : int
-        The place of the chosen point.
+        The index of the chosen point.
     names : tuple of two str, default=("x", "y")
         The names of the parameters.
 
@@ -57,7 +57,7 @@ class SelectionDisplay:
         Parameters
         ----------
         search : classifier
-            Fitted, with ``cv_results_``: `ODMClassifierCV` and the like, or `GridSearchCV`.
+            Fitted, with ``cv_results_``, such as `ODMClassifierCV` or `GridSearchCV`.
         params : tuple of two str, default=None
             The parameters on the axes; by default the first two that vary.
         ax : matplotlib Axes, default=None
@@ -118,8 +118,7 @@ class SelectionDisplay:
             for axis, values in (("x", self.x), ("y", self.y)):
                 if (values > 0).all() and values.max() > 20 * values.min():
                     getattr(self.ax_, f"set_{axis}scale")("log", base=2)
-            place = self.x[self.best], self.y[self.best]
-            self._mark(place)
+            self._mark((self.x[self.best], self.y[self.best]))
         self.figure_.colorbar(self.surface_, ax=self.ax_, label="1 - held-out score")
         self.ax_.set(xlabel=self.names[0], ylabel=self.names[1])
         self.ax_.legend(loc="best", framealpha=0.85, edgecolor="none")
@@ -136,9 +135,9 @@ class SelectionDisplay:
             getattr(self.ax_, f"set_{axis}ticks")(ticks, [f"{values[k]:.4g}" for k in ticks])
         self._mark((cells[1][self.best], cells[0][self.best]))
 
-    def _mark(self, place):
+    def _mark(self, point):
         self.ax_.plot(
-            *place,
+            *point,
             marker="*",
             markersize=15,
             linestyle="none",

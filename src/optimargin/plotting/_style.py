@@ -1,7 +1,7 @@
-"""What all pictures share: colours that everyone can tell apart, lines that survive print."""
+"""Shared plot styles: colour-blind-safe palette, dashes that survive black-and-white print."""
 
-# Okabe and Ito's palette, darkest first. Every colour comes with its own dashes, so that the
-# lines differ on a black-and-white page too.
+# Okabe and Ito's palette, darkest first. Every colour has its own dashes, so that lines also differ
+# on a black-and-white page.
 LINE_STYLES = [
     {"color": "#0072B2", "linestyle": "-"},
     {"color": "#D55E00", "linestyle": (0, (5, 1.5))},
@@ -12,7 +12,7 @@ LINE_STYLES = [
 ]
 BAND_COLOR = "#B0B0B0"
 BEST_COLOR = "#D55E00"
-# Colour and shape together tell classes apart.
+# Classes differ in both colour and shape.
 CLASS_STYLES = [
     {"color": "#0072B2", "marker": "o"},
     {"color": "#D55E00", "marker": "^"},
@@ -24,7 +24,7 @@ CLASS_STYLES = [
 
 
 def new_axes(ax):
-    """Return `ax`, or new axes when there are none.
+    """Return `ax`, or new axes if it is None.
 
     Raises
     ------
@@ -44,6 +44,6 @@ def new_axes(ax):
 
 
 def next_line_style(ax, gid):
-    """Return the first line style that no artist marked `gid` on these axes has used."""
+    """Return the next line style after those of the artists marked `gid` on these axes."""
     n_drawn = sum(artist.get_gid() == gid for artist in ax.get_children())
     return LINE_STYLES[n_drawn % len(LINE_STYLES)]
