@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,25 +10,113 @@ import scipy.sparse as sp
 from scipy.spatial.distance import cdist
 from sklearn.metrics.pairwise import rbf_kernel
 
-from optimargin import LinearODMClassifier, ODMClassifier
-from optimargin.kernels import Kernel, PreparedKernel
-from optimargin.problems import (
-    FeatureDesign,
-    KernelDesign,
-    LinearGramDesign,
-    ODMLoss,
-    PanelDesign,
+from optimargin import (
+    LDMClassifier,
+    LDMClassifierCV,
+    LinearLDMClassifier,
+    LinearLDMClassifierCV,
+    LinearODMClassifier,
+    LinearODMClassifierCV,
+    ODMClassifier,
+    ODMClassifierCV,
 )
+from optimargin.baselines import (
+    KernelFisherDiscriminant,
+    MarginDistributionGame,
+    MarginDistributionOptimizer,
+    MaximalAverageMargin,
+)
+from optimargin.designs import FeatureDesign, GramDesign, LinearGramDesign, PanelDesign
+from optimargin.kernels import Kernel, PreparedKernel
+from optimargin.losses import BandLoss
+from optimargin.problems import AdditiveProblem
+from optimargin.targets import Target
 
 LOSSES = [
-    ODMLoss(C1=1.0, C2=1.0, D=0.0),
-    ODMLoss(C1=64.0, C2=16.0, D=0.2),
-    ODMLoss(C1=0.125, C2=512.0, D=0.9),
-    ODMLoss(C1=4.0, C2=0.0, D=0.3),
-    ODMLoss(C1=2.0, C2=0.0, D=0.0),
+    BandLoss(C1=1.0, C2=1.0, D=0.0),
+    BandLoss(C1=64.0, C2=16.0, D=0.2),
+    BandLoss(C1=0.125, C2=512.0, D=0.9),
+    BandLoss(C1=4.0, C2=0.0, D=0.3),
+    BandLoss(C1=2.0, C2=0.0, D=0.0),
 ]
 
-ESTIMATORS = [LinearODMClassifier, ODMClassifier]
+
+@dataclass(frozen=True)
+class EstimatorCase:
+    """An estimator with settings that make it cheap, and what can be asked of it.
+
+    Attributes
+    ----------
+    model : estimator
+    weights : bool
+        Whether `fit` takes sample weights.
+    several_classes : bool
+    sparse : bool
+    any_precision : bool
+        Whether float32 data give float32 scores.
+    callbacks : bool
+    digits : float
+        How closely the decision values of two fits of one problem agree.
+    """
+
+    model: Any
+    weights: bool = True
+    several_classes: bool = True
+    sparse: bool = True
+    any_precision: bool = True
+    callbacks: bool = True
+    digits: float = 1e-7
+
+    @property
+    def takes_functions(self):
+        """Whether a function may be its kernel."""
+        if getattr(self.model, "approximation", None) is not None:
+            return False
+        return callable in self.model._parameter_constraints.get("kernel", [])
+
+    @property
+    def is_search(self):
+        """Whether it chooses its own parameters."""
+        return hasattr(self.model, "scoring")
+
+
+def _baseline(model):
+    flags = ("weights", "several_classes", "sparse", "any_precision", "callbacks")
+    return EstimatorCase(model, **dict.fromkeys(flags, False))
+
+
+# Every estimator once, and once per way of fitting that changes what it does with the data.
+ESTIMATORS = {
+    "LinearODM": EstimatorCase(LinearODMClassifier()),
+    "ODM": EstimatorCase(ODMClassifier()),
+    "ODM-nystrom": EstimatorCase(
+        ODMClassifier(approximation="nystrom", n_components=100, random_state=0), digits=1e-5
+    ),
+    "LDM": EstimatorCase(LDMClassifier()),
+    "LinearLDM": EstimatorCase(LinearLDMClassifier()),
+    "LinearODM-CV": EstimatorCase(LinearODMClassifierCV(max_evals=6)),
+    "ODM-CV": EstimatorCase(ODMClassifierCV(max_evals=6)),
+    "ODM-CV-grid": EstimatorCase(ODMClassifierCV(C1s=[1, 16], C2s=[4], Ds=[0.2], widths=[0.5, 1])),
+    "LDM-CV": EstimatorCase(
+        LDMClassifierCV(Cs=[1, 10], lambda1s=[0.5], lambda2s=[0.1], widths=[1], cv=2)
+    ),
+    "LinearLDM-CV": EstimatorCase(LinearLDMClassifierCV(max_evals=2, cv=2)),
+    "KernelFisher": _baseline(KernelFisherDiscriminant()),
+    "MarginGame": _baseline(MarginDistributionGame()),
+    "MarginOptimizer": _baseline(MarginDistributionOptimizer()),
+    "AverageMargin": _baseline(MaximalAverageMargin()),
+}
+ODM_ESTIMATORS = [LinearODMClassifier, ODMClassifier]
+
+
+def estimator_cases(*flags):
+    """Return the parameters of a test over all estimators that have these flags."""
+    return [
+        pytest.param(case, id=name)
+        for name, case in ESTIMATORS.items()
+        if all(getattr(case, flag) for flag in flags)
+    ]
+
 
 # Solvers that end at rounding error rather than at `tol`.
 EXACT_SOLVERS = ("newton",)
@@ -40,7 +129,7 @@ def solvers_of(estimator):
 
 ESTIMATOR_SOLVERS = [
     pytest.param(estimator, solver, id=f"{estimator.__name__}-{solver}")
-    for estimator in ESTIMATORS
+    for estimator in ODM_ESTIMATORS
     for solver in solvers_of(estimator)
 ]
 
@@ -95,8 +184,19 @@ def two_classes(n_samples=60, n_features=4, *, noise=0.7, seed=0):
     return X, y
 
 
+def labels_target(y, weight=None):
+    """Return the target of labels -1 and +1."""
+    weight = np.ones(len(y)) if weight is None else weight
+    return Target(y, y, weight / weight.sum())
+
+
+def make_problem(loss, design, y, weight=None, *, fit_intercept):
+    """Return the problem of labels -1 and +1 over a design."""
+    return AdditiveProblem(loss, design, labels_target(y, weight), fit_intercept=fit_intercept)
+
+
 def untidy_csr(X):
-    """Return X as CSR with unsorted indices, and with one entry a row stored in two parts."""
+    """Return X as CSR with unsorted indices, and with one entry per row stored in two parts."""
     X = sp.csr_array(X)
     data = [np.insert(X.data[a:b], 0, X.data[a] / 2)[::-1] for a, b in pairwise(X.indptr)]
     indices = [np.insert(X.indices[a:b], 0, X.indices[a])[::-1] for a, b in pairwise(X.indptr)]
@@ -127,7 +227,7 @@ FEATURE_DESIGNS = {
     "csr-int64": lambda X: (FeatureDesign(with_wide_indices(_mostly_zero(X))), _mostly_zero(X)),
 }
 SAMPLE_DESIGNS = {
-    "gram": lambda X: (KernelDesign(_gram(X)), X),
+    "gram": lambda X: (GramDesign(_gram(X)), X),
     "panels": lambda X: (_panels(X, kept=1.0), X),
     "panels-half-kept": lambda X: (_panels(X, kept=0.3), X),
     "panels-none-kept": lambda X: (_panels(X, kept=0.0), X),

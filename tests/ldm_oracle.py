@@ -27,20 +27,20 @@ def solve(features, y, weight, C, lambda1, lambda2, *, fit_intercept):
     w, b, mean = cp.Variable(n_features), cp.Variable(), cp.Variable()
     margin = cp.multiply(y, features @ w + b)
     root = np.sqrt(2 * lambda1 * share)
-    price = 0.5 * cp.sum_squares(w) - lambda2 * mean
+    cost = 0.5 * cp.sum_squares(w) - lambda2 * mean
     constraints = [mean == share @ margin]
     if lambda1 > 0:
-        price += 0.5 * cp.sum_squares(cp.multiply(root, margin - mean))
+        cost += 0.5 * cp.sum_squares(cp.multiply(root, margin - mean))
     if np.isinf(C):
         constraints.append(margin >= 1)
     else:
-        # Slacks times their price: the solver sees numbers of similar size.
+        # Slacks times their penalty: the solver sees numbers of similar size.
         slack = cp.Variable(n_samples, nonneg=True)
-        price += cp.sum(slack)
+        cost += cp.sum(slack)
         constraints.append(margin + cp.multiply(slack, 1 / (C * share)) >= 1)
     if not fit_intercept:
         constraints.append(b == 0)
-    problem = cp.Problem(cp.Minimize(price), constraints)
+    problem = cp.Problem(cp.Minimize(cost), constraints)
     for tol in (1e-12, 1e-10, 1e-8):
         try:
             problem.solve(cp.CLARABEL, tol_gap_abs=tol, tol_gap_rel=tol, tol_feas=tol)

@@ -33,17 +33,17 @@ def solve(features, y, weight, C1, C2, D, *, fit_intercept):
     n_samples, n_features = features.shape
     root = np.sqrt(weight / weight.sum())
     w, b = cp.Variable(n_features), cp.Variable()
-    # Slacks times the square root of their price: the solver sees numbers of similar size.
+    # Slacks times the square root of their penalty: the solver sees numbers of similar size.
     below, above = cp.Variable(n_samples, nonneg=True), cp.Variable(n_samples, nonneg=True)
     margin = cp.multiply(y, features @ w + b)
-    price = 0.5 * cp.sum_squares(w) + cp.sum_squares(below)
+    cost = 0.5 * cp.sum_squares(w) + cp.sum_squares(below)
     constraints = [margin + cp.multiply(below, 1 / (root * np.sqrt(C1))) >= 1 - D]
     if C2 > 0:
-        price += cp.sum_squares(above)
+        cost += cp.sum_squares(above)
         constraints.append(margin - cp.multiply(above, 1 / (root * np.sqrt(C2))) <= 1 + D)
     if not fit_intercept:
         constraints.append(b == 0)
-    problem = cp.Problem(cp.Minimize(price), constraints)
+    problem = cp.Problem(cp.Minimize(cost), constraints)
     best = None
     for tol in (1e-12, 1e-10, 1e-8):
         status = _attempt(problem, tol)
@@ -77,4 +77,6 @@ def features_of_kernel(K):
     """Return F of shape (n_samples, rank) with ``F @ F.T`` the positive part of K."""
     values, vectors = np.linalg.eigh((K + K.T) / 2)
     kept = values > values[-1] * len(K) * np.finfo(float).eps
+    if not kept.any():  # the conic solver needs a variable
+        return np.zeros((len(K), 1))
     return vectors[:, kept] * np.sqrt(values[kept])

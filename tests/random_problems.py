@@ -41,7 +41,7 @@ class RandomProblem:
     kernel: dict | None
 
     @property
-    def prices(self):
+    def penalties(self):
         """C1, C2 and D."""
         C2 = 0.0 if self.log2_C2 is None else 2.0**self.log2_C2
         return 2.0**self.log2_C1, C2, self.D
@@ -72,7 +72,7 @@ class RandomProblem:
     def model(self, **parameters):
         """Return the estimator of this problem, not fitted."""
         estimator = LinearODMClassifier if self.kernel is None else ODMClassifier
-        C1, C2, D = self.prices
+        C1, C2, D = self.penalties
         return estimator(
             C1, C2, D, fit_intercept=self.fit_intercept, **(self.kernel or {}), **parameters
         )
@@ -85,7 +85,7 @@ class RandomProblem:
 
 def random_problems(kernels):
     """Return a strategy for problems with one of these kernels (None: the linear estimator)."""
-    log2_price = st.integers(-4, 14)
+    log2_penalty = st.integers(-4, 14)
     return st.builds(
         RandomProblem,
         seed=st.integers(0, 10**6),
@@ -96,8 +96,8 @@ def random_problems(kernels):
         constant_column=st.booleans(),
         bad_scales=st.booleans(),
         weights=st.sampled_from(["none", "uniform", "counts", "wide"]),
-        log2_C1=log2_price,
-        log2_C2=st.one_of(st.none(), log2_price, log2_price),
+        log2_C1=log2_penalty,
+        log2_C2=st.one_of(st.none(), log2_penalty, log2_penalty),
         D=st.one_of(st.just(0.0), st.floats(0.0, 0.9)),
         fit_intercept=st.booleans(),
         kernel=st.sampled_from(kernels),

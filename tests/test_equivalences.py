@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 
-from tests.cases import ESTIMATORS, models, two_classes
+from tests.cases import ODM_ESTIMATORS, models, two_classes
 from tests.cases import training_input as given
 
 every_model = pytest.mark.parametrize("model", models())
@@ -101,7 +101,7 @@ def test_single_precision_sparse_rows_give_nearly_the_same_objective(model):
     assert single.objective_ == pytest.approx(double.objective_, rel=1e-5)
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.parametrize("estimator", ODM_ESTIMATORS)
 def test_integers_and_booleans_are_numbers(estimator):
     X, y = two_classes()
     X = np.round(3 * X)
@@ -111,7 +111,7 @@ def test_integers_and_booleans_are_numbers(estimator):
         assert plain.objective_ == pytest.approx(numbers.objective_, rel=1e-12)
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.parametrize("estimator", ODM_ESTIMATORS)
 def test_two_fits_of_the_same_data_are_identical(estimator):
     X, y = two_classes()
     first, second = estimator().fit(X, y), estimator().fit(X, y)

@@ -180,7 +180,7 @@ def test_unknown_norm_is_refused(make, message, binary):
 
 def test_pairwise_classifiers_are_refused(blobs):
     X, y = blobs
-    with pytest.raises(ValueError, match="one w a pair of classes"):
+    with pytest.raises(ValueError, match="one w per pair of classes"):
         geometric(SVC(kernel="linear").fit(X, y), X, y)
     with pytest.raises(ValueError, match="decision_function_shape='ovr'"):
         margin_mean(SVC(decision_function_shape="ovo").fit(X, y), X, y)

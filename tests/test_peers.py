@@ -72,7 +72,7 @@ def test_equal_prices_without_band_are_weighted_kernel_ridge_regression(model):
     fitted = clone(model).set_params(C1=C, C2=C, D=0.0, fit_intercept=False)
     fitted.fit(X, y, sample_weight=weight)
     K = fitted._kernel(X)
-    # KernelRidge leaves its weights unscaled: alpha is the price of the norm beside them.
+    # KernelRidge leaves its weights unscaled: alpha is the penalty on the norm beside them.
     ridge = KernelRidge(alpha=weight.sum() / (2 * C), kernel="precomputed")
     theta = ridge.fit(K, y, sample_weight=weight).dual_coef_
     expected = ridge_objective(y - K @ theta, weight, theta @ K @ theta, C)

@@ -23,9 +23,11 @@ def check(problem):
         fitted = problem.model().fit(training, y, sample_weight=weight)
         decision = fitted.decision_function(training)
     features, norm = features_and_norm(fitted, X, training)
-    ours = oracle.objective(norm, decision, y, weight, *problem.prices)
-    w, b = oracle.solve(features, y, weight, *problem.prices, fit_intercept=problem.fit_intercept)
-    theirs = oracle.objective(w @ w, features @ w + b, y, weight, *problem.prices)
+    ours = oracle.objective(norm, decision, y, weight, *problem.penalties)
+    w, b = oracle.solve(
+        features, y, weight, *problem.penalties, fit_intercept=problem.fit_intercept
+    )
+    theirs = oracle.objective(w @ w, features @ w + b, y, weight, *problem.penalties)
 
     assert fitted.dual_gap_ <= fitted.tol
     assert fitted.objective_ == pytest.approx(ours, rel=1e-8, abs=1e-9)
@@ -73,8 +75,10 @@ def test_an_indefinite_kernel_is_solved_for_its_positive_part(problem):
     root = np.sqrt(weight / weight.mean())
     K = root[:, None] * fitted._kernel(X) * root
     features = oracle.features_of_kernel(K) / root[:, None]
-    w, b = oracle.solve(features, y, weight, *problem.prices, fit_intercept=problem.fit_intercept)
-    theirs = oracle.objective(w @ w, features @ w + b, y, weight, *problem.prices)
+    w, b = oracle.solve(
+        features, y, weight, *problem.penalties, fit_intercept=problem.fit_intercept
+    )
+    theirs = oracle.objective(w @ w, features @ w + b, y, weight, *problem.penalties)
     assert fitted.dual_gap_ <= fitted.tol
     assert fitted.objective_ <= theirs + 1e-7 * max(theirs, FLOOR)
     assert_gap_is_honest(fitted, theirs)

@@ -238,10 +238,10 @@ def test_inspect_shows_the_model(run, flowers, tmp_path):
 
 
 def test_inspect_draws_margins(run, flowers, tmp_path):
-    picture = tmp_path / "margins.pdf"
+    plot = tmp_path / "margins.pdf"
     run("train", flowers, tmp_path / "m", "-q", "--save-plot", tmp_path / "training.svg")
-    run("inspect", tmp_path / "m", "--data", flowers, "--save-plot", picture, "-q")
-    assert picture.read_bytes().startswith(b"%PDF")
+    run("inspect", tmp_path / "m", "--data", flowers, "--save-plot", plot, "-q")
+    assert plot.read_bytes().startswith(b"%PDF")
     assert b"<svg" in (tmp_path / "training.svg").read_bytes()
 
 

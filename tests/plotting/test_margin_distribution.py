@@ -1,4 +1,4 @@
-"""The picture of the margin distribution: what is drawn, and that it can be told apart."""
+"""The plot of the margin distribution: what is drawn, and that it can be told apart."""
 
 import subprocess
 import sys
@@ -109,7 +109,7 @@ def test_estimator_inside_a_pipeline_gives_name_and_band(data):
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_predictions_give_the_same_picture(n_classes):
+def test_predictions_give_the_same_plot(n_classes):
     X, y = make_blobs(n_samples=60, centers=n_classes, cluster_std=4.0, random_state=0)
     est = LinearODMClassifier().fit(X, y)
     expected = MarginDistributionDisplay.from_estimator(est, X, y)

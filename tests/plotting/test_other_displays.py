@@ -1,4 +1,4 @@
-"""Pictures of boundaries, selections and convergence: what is drawn is what was computed."""
+"""Plots of boundaries, selections and convergence: what is drawn is what was computed."""
 
 import matplotlib as mpl
 import numpy as np

@@ -3,23 +3,24 @@
 import numpy as np
 import pytest
 
-from optimargin.problems import MarginProblem, ODMLoss
-from optimargin.problems.margin_problem import relative_gap
+from optimargin.losses import BandLoss
+from optimargin.problems import relative_gap
 from optimargin.solvers import DualCD, Newton
+from tests import cases
 from tests.cases import DESIGNS, two_classes
+from tests.sampling import pairwise
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*more than cache_size has room for")
+PENALTIES = [(32.0, 8.0, 0.2), (32.0, 0.0, 0.0), (500.0, 100.0, 0.1)]
 with_and_without_intercept = pytest.mark.parametrize("fit_intercept", [True, False])
 
 
 def make_problem(
-    name="dense", prices=(32.0, 8.0, 0.2), *, fit_intercept, dtype=np.float64, shape=(80, 6)
+    name="dense", penalties=(32.0, 8.0, 0.2), *, fit_intercept, dtype=np.float64, shape=(80, 6)
 ):
     X, y = two_classes(*shape)
     weight = np.random.default_rng(0).uniform(0.5, 2.0, y.size)
     design = DESIGNS[name](X.astype(dtype))[0]
-    weight /= weight.sum()
-    return MarginProblem(ODMLoss(*prices), design, y, weight, fit_intercept=fit_intercept)
+    return cases.make_problem(BandLoss(*penalties), design, y, weight, fit_intercept=fit_intercept)
 
 
 def check(problem, found, best):
@@ -27,18 +28,19 @@ def check(problem, found, best):
     assert lowest <= best * (1 + 1e-12)
     assert found.objective == pytest.approx(problem.point(found.coef, found.intercept).value)
     if problem.fit_intercept:
-        assert abs(problem.y @ found.dual) <= 1e-14 * np.abs(found.dual).sum()
+        assert abs(found.pull.sum()) <= 1e-14 * np.abs(found.pull).sum()
     if found.dual_gap > 1e-6:
-        gap = found.objective - problem.dual_value(found.dual)
+        gap = found.objective - problem.dual_value(found.pull)
         assert found.dual_gap == pytest.approx(relative_gap(found.objective, gap), rel=1e-6)
 
 
-@pytest.mark.parametrize("n_epochs", [1, 2, 5, 20])
-@with_and_without_intercept
-@pytest.mark.parametrize("prices", [(32.0, 8.0, 0.2), (32.0, 0.0, 0.0), (500.0, 100.0, 0.1)])
-@pytest.mark.parametrize("name", DESIGNS)
-def test_the_gap_belongs_to_a_feasible_dual_point(n_epochs, fit_intercept, prices, name):
-    problem = make_problem(name, prices, fit_intercept=fit_intercept)
+@pytest.mark.parametrize(
+    ("name", "n_epochs", "fit_intercept", "penalties"),
+    pairwise(list(DESIGNS), [1, 2, 5, 20], [True, False], PENALTIES),
+    ids=str,
+)
+def test_the_gap_belongs_to_a_feasible_dual_point(n_epochs, fit_intercept, penalties, name):
+    problem = make_problem(name, penalties, fit_intercept=fit_intercept)
     best = Newton(tol=1e-12, max_iter=100).solve(problem).objective
     check(problem, DualCD(tol=1e-12, max_iter=n_epochs).solve(problem), best)
 
@@ -59,15 +61,14 @@ def test_data_in_single_precision_and_a_start_are_certified_too(name, fit_interc
 def test_a_descent_stopped_from_outside_is_certified(tol, fit_intercept):
     problem = make_problem(fit_intercept=fit_intercept)
     best = Newton(tol=1e-12, max_iter=100).solve(problem).objective
-    solver = DualCD(tol=tol, max_iter=1000)
-    solver.begin_iteration = lambda: lambda: True
+    solver = DualCD(tol=tol, max_iter=1000, on_iteration=lambda: lambda: True)
     found = solver.solve(problem)
     assert found.n_iter == 1
     check(problem, found, best)
 
 
 @pytest.mark.parametrize("C1", [0.01, 0.1, 1.0, 1e4])
-def test_an_intercept_takes_few_epochs_at_any_price(C1):
+def test_an_intercept_takes_few_epochs_at_any_penalty(C1):
     with_intercept, without = (
         DualCD(tol=1e-6, max_iter=3000).solve(
             make_problem("csr", (C1, C1 / 4, 0.2), fit_intercept=fit_intercept)
@@ -78,7 +79,7 @@ def test_an_intercept_takes_few_epochs_at_any_price(C1):
 
 
 def test_gaps_below_the_drift_of_w_are_reached():
-    problem = make_problem(prices=(1e8, 1e7, 0.2), fit_intercept=False, shape=(100, 400))
+    problem = make_problem(penalties=(1e8, 1e7, 0.2), fit_intercept=False, shape=(100, 400))
     found = DualCD(tol=1e-9, max_iter=100).solve(problem)
     assert found.dual_gap <= 1e-9
     check(problem, found, Newton(tol=1e-12, max_iter=100).solve(problem).objective)

@@ -5,39 +5,45 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from scipy.linalg import LinAlgError
 from sklearn.datasets import load_breast_cancer, make_classification
 from sklearn.preprocessing import StandardScaler
 
 from optimargin import LinearODMClassifier, ODMClassifier
-from optimargin.problems import FeatureDesign, KernelDesign, Loss, MarginProblem, ODMLoss
-from optimargin.solvers import Newton, newton
+from optimargin.designs import FeatureDesign, GramDesign
+from optimargin.losses import BandLoss
+from optimargin.solvers import Newton
+from optimargin.solvers._systems import (
+    FeatureSystem,
+    SampleSystem,
+    SparseSystem,
+    newton_system,
+)
+from tests import cases
 from tests.cases import DESIGNS, LOSSES, make_design, two_classes
+from tests.python_losses import PlainBand
 from tests.random_problems import RandomProblem
+from tests.sampling import pairwise
 
-every_loss = pytest.mark.parametrize("loss", LOSSES, ids=str)
+every_problem = pytest.mark.parametrize(
+    ("loss", "design", "fit_intercept"), pairwise(LOSSES, list(DESIGNS), [True, False]), ids=str
+)
 every_design = pytest.mark.parametrize("design", DESIGNS)
 with_and_without_intercept = pytest.mark.parametrize("fit_intercept", [True, False])
 
 
 def make_problem(loss, design, fit_intercept, n_samples=50):
     X, y = two_classes(n_samples, 4)
-    weight = np.full(n_samples, 1 / n_samples)
-    return MarginProblem(loss, make_design(design, X)[0], y, weight, fit_intercept=fit_intercept)
+    return cases.make_problem(loss, make_design(design, X)[0], y, fit_intercept=fit_intercept)
 
 
-@every_loss
-@every_design
-@with_and_without_intercept
+@every_problem
 def test_newton_ends_exactly_in_a_few_steps(loss, design, fit_intercept):
     solution = Newton(tol=1e-6, max_iter=100).solve(make_problem(loss, design, fit_intercept))
     assert 1 <= solution.n_iter <= 12
     assert solution.dual_gap <= 1e-13
 
 
-@every_loss
-@every_design
-@with_and_without_intercept
+@every_problem
 def test_newton_started_at_its_solution_takes_one_step(loss, design, fit_intercept):
     problem = make_problem(loss, design, fit_intercept)
     first = Newton(tol=1e-6, max_iter=100).solve(problem)
@@ -58,7 +64,7 @@ def test_newton_started_far_away_finds_the_same_solution(design, fit_intercept):
 
 
 def test_newton_stops_after_max_iter_steps():
-    problem = make_problem(ODMLoss(1e4, 1e3, 0.1), "dense", True)
+    problem = make_problem(BandLoss(1e4, 1e3, 0.1), "dense", True)
     assert Newton(tol=1e-14, max_iter=1).solve(problem).n_iter == 1
 
 
@@ -74,7 +80,7 @@ def test_real_data_take_few_steps(fit_intercept):
 
 
 # Found by random search: near-interpolating or contradictory rows, columns of very different
-# scale, and prices far apart make the active set of one step undo that of the step before.
+# scale, and penalties far apart make the active set of one step undo that of the step before.
 HARD = [
     RandomProblem(464378, 65, 48, 0.5, False, False, True, "none", 2, None, 0.0, True, None),
     RandomProblem(974757, 14, 52, 0.0, False, False, True, "wide", 7, 0, 0.0, False, None),
@@ -111,62 +117,44 @@ def test_columns_of_very_different_scale_do_not_need_scaling(fit_intercept):
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_a_low_rank_gram_matrix_is_solved_in_the_space_of_its_factor(fit_intercept, monkeypatch):
     X, y = two_classes(300, 4)
-    problem = MarginProblem(
-        LOSSES[1], KernelDesign(X @ X.T), y, np.full(300, 1 / 300), fit_intercept=fit_intercept
-    )
-    started = Newton(tol=1e-8, max_iter=50).solve(problem)
+
+    def solve():
+        design = GramDesign(X @ X.T)
+        problem = cases.make_problem(LOSSES[1], design, y, fit_intercept=fit_intercept)
+        return Newton(tol=1e-8, max_iter=50).solve(problem)
+
+    started = solve()
     assert started.n_iter <= 2
-    monkeypatch.setattr("optimargin.problems.kernel_design._LOW_RANK_FROM", 10**9)
-    plain = MarginProblem(
-        LOSSES[1], KernelDesign(X @ X.T), y, problem.weight, fit_intercept=fit_intercept
-    )
-    cold = Newton(tol=1e-8, max_iter=50).solve(plain)
+    monkeypatch.setattr("optimargin.designs.gram._LOW_RANK_FROM", 10**9)
+    cold = solve()
     assert started.objective == pytest.approx(cold.objective, rel=1e-9)
 
 
-@pytest.mark.parametrize("shape", [(5,), (5, 2)])
-def test_a_singular_system_is_solved_downhill(shape):
-    rng = np.random.default_rng(0)
-    factor = rng.normal(size=(5, 3))
-    A = factor @ factor.T
-    b = A @ rng.normal(size=shape)
-    solution = newton._solve_spd(A.copy(), b.copy())
-    np.testing.assert_allclose(A @ solution, b, atol=1e-6)
-    assert (np.sum(b * solution, axis=0) > 0).all()
-
-
-def test_a_failed_factorisation_falls_back_on_eigenvalues(monkeypatch):
-    def fail(*args, **kwargs):
-        raise LinAlgError
-
-    A = np.array([[4.0, 1.0], [1.0, 3.0]])
-    monkeypatch.setattr(newton, "cho_factor", fail)
-    solution = newton._solve_spd(A.copy(), np.array([1.0, 2.0]))
-    np.testing.assert_allclose(A @ solution, [1.0, 2.0], rtol=1e-10)
-
-
-class _PlainLoss(Loss):
-    """A loss without more than a new one must have."""
-
-    def __init__(self, loss):
-        self.evaluate = loss.evaluate
-        self.conjugate = loss.conjugate
-
-    def evaluate(self, margin, weight):
-        raise NotImplementedError
-
-    def conjugate(self, dual, weight):
-        raise NotImplementedError
-
-
-@pytest.mark.parametrize("make_loss", [_PlainLoss, lambda loss: loss], ids=["plain", "odm"])
+@pytest.mark.parametrize("make_loss", [PlainBand, BandLoss], ids=["plain", "band"])
 @pytest.mark.parametrize("shape", [(20_000, 40), (60, 200)], ids=["tall", "wide"])
 def test_any_loss_is_minimised_on_sparse_data_of_any_shape(make_loss, shape):
     X, y = two_classes(*shape)
     X = sp.csr_array(np.where(np.abs(X) > 1.5, X, 0.0))
-    loss, weight = ODMLoss(8.0, 2.0, 0.2), np.full(y.size, 1 / y.size)
-    problem = MarginProblem(make_loss(loss), FeatureDesign(X), y, weight, fit_intercept=True)
-    dense = MarginProblem(loss, FeatureDesign(X.toarray()), y, weight, fit_intercept=True)
+    problem, dense = (
+        cases.make_problem(loss(8.0, 2.0, 0.2), FeatureDesign(rows), y, fit_intercept=True)
+        for loss, rows in ((make_loss, X), (BandLoss, X.toarray()))
+    )
     found = Newton(tol=1e-9, max_iter=100).solve(problem)
     expected = Newton(tol=1e-9, max_iter=100).solve(dense)
     assert found.objective == pytest.approx(expected.objective, rel=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("make", "shape", "expected"),
+    [
+        (FeatureDesign, (30, 4), FeatureSystem),
+        (lambda X: FeatureDesign(sp.csr_array(X)), (30, 4), FeatureSystem),
+        (lambda X: FeatureDesign(sp.csr_array(X)), (30, 50), SparseSystem),
+        (lambda X: GramDesign(X @ X.T), (30, 4), SampleSystem),
+    ],
+    ids=["dense", "sparse", "wide-sparse", "gram"],
+)
+def test_the_newton_system_follows_from_the_design(make, shape, expected):
+    X, y = two_classes(*shape)
+    problem = cases.make_problem(LOSSES[1], make(X), y, fit_intercept=True)
+    assert type(newton_system(problem)) is expected

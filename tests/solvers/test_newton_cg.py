@@ -2,6 +2,7 @@
 
 import itertools
 import warnings
+from functools import cache
 
 import numpy as np
 import pytest
@@ -10,9 +11,10 @@ from sklearn.base import clone
 from sklearn.datasets import make_classification, make_moons
 
 from optimargin import LinearODMClassifier, ODMClassifier
+from tests.sampling import pairwise
 
 CORNERS = list(itertools.product([64.0, 1024.0], [1.0, 1024.0], [0.0, 0.5]))
-every_corner = pytest.mark.parametrize("prices", CORNERS, ids=str)
+every_corner = pytest.mark.parametrize("penalties", CORNERS, ids=str)
 with_and_without_intercept = pytest.mark.parametrize("fit_intercept", [True, False])
 
 
@@ -28,37 +30,61 @@ def fit_without_warning(model, data):
         return model.set_params(solver="newton_cg", tol=1e-8).fit(*data)
 
 
-@every_corner
-@with_and_without_intercept
-@pytest.mark.parametrize("gamma", [0.5, 2.0, 8.0, 32.0])
-def test_kernels_of_any_width_are_solved_at_large_prices(data, prices, fit_intercept, gamma):
-    model = ODMClassifier(*prices, gamma=gamma, fit_intercept=fit_intercept)
+@pytest.mark.parametrize(
+    ("penalties", "fit_intercept", "gamma"),
+    pairwise(CORNERS, [True, False], [0.5, 2.0, 8.0, 32.0]),
+    ids=str,
+)
+def test_kernels_of_any_width_are_solved_at_large_penalties(data, penalties, fit_intercept, gamma):
+    model = ODMClassifier(*penalties, gamma=gamma, fit_intercept=fit_intercept)
     assert fit_without_warning(model, data).dual_gap_ <= 1e-8
     assert model.n_iter_ <= 40
 
 
 @every_corner
 @with_and_without_intercept
-def test_linear_models_are_solved_at_large_prices(data, prices, fit_intercept):
-    model = LinearODMClassifier(*prices, fit_intercept=fit_intercept)
+def test_linear_models_are_solved_at_large_penalties(data, penalties, fit_intercept):
+    model = LinearODMClassifier(*penalties, fit_intercept=fit_intercept)
     assert fit_without_warning(model, data).dual_gap_ <= 1e-8
 
 
-@with_and_without_intercept
-@pytest.mark.parametrize("make", [np.asarray, sp.csr_array], ids=["dense", "csr"])
-@pytest.mark.parametrize("prices", [(2.0**16, 0.0, 0.2), (256.0, 64.0, 0.2)], ids=["few", "most"])
-@pytest.mark.parametrize("seed", [0, 2, 4])
-def test_a_working_set_ends_at_the_same_model(make, prices, fit_intercept, seed):
+FEW, MOST = (2.0**16, 0.0, 0.2), (256.0, 64.0, 0.2)  # samples that are active
+
+
+@pytest.fixture(scope="module")
+def moons():
+    return make_moons(2000, noise=0.2, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def whole_models(moons):
+    """Return the model without a memory limit, fitted once."""
+
+    @cache
+    def fit(make, penalties, fit_intercept):
+        model = ODMClassifier(*penalties, gamma=10.0, fit_intercept=fit_intercept)
+        return model.set_params(solver="newton_cg").fit(make(moons[0]), moons[1])
+
+    return fit
+
+
+@pytest.mark.filterwarnings("ignore:.*more than cache_size has room for")
+@pytest.mark.parametrize(
+    ("make", "penalties", "fit_intercept", "seed"),
+    pairwise([np.asarray, sp.csr_array], [FEW, MOST], [True, False], [0, 2, 4]),
+)
+def test_a_working_set_ends_at_the_same_model(
+    moons, whole_models, make, penalties, fit_intercept, seed
+):
     """With few active samples, or most; the limit is far below the whole matrix, of 8 MB."""
-    X, y = make_moons(2000, noise=0.2, random_state=0)
-    model = ODMClassifier(*prices, gamma=10.0, fit_intercept=fit_intercept, solver="newton_cg")
-    whole = clone(model).fit(make(X), y)
-    limited = model.set_params(cache_size=7, random_state=seed).fit(make(X), y)
+    X, y = moons
+    whole = whole_models(make, penalties, fit_intercept)
+    limited = clone(whole).set_params(cache_size=7, random_state=seed).fit(make(X), y)
     assert limited.dual_gap_ <= 1e-6
     assert limited.objective_ == pytest.approx(whole.objective_, rel=1e-5)
     assert np.mean(limited.predict(X) == whole.predict(X)) > 0.999
     # A support vector is a sample outside the band: no coefficient lingers.
     margin = np.where(y == 1, 1, -1) * limited.decision_function(X)
-    active = np.count_nonzero(np.abs(margin - 1) > prices[2]) if prices[1] else None
-    active = np.count_nonzero(margin < 1 - prices[2]) if active is None else active
+    active = np.count_nonzero(np.abs(margin - 1) > penalties[2]) if penalties[1] else None
+    active = np.count_nonzero(margin < 1 - penalties[2]) if active is None else active
     assert limited.support_.size <= 1.05 * active

@@ -26,8 +26,14 @@ def no_mirror(monkeypatch):
     monkeypatch.delenv("OPTIMARGIN_DATA", raising=False)
 
 
-@pytest.mark.parametrize("table", [2, 3])
-@pytest.mark.parametrize("method", ["svm", "lda", "odm_default", "mamc", "kmomd"])
+@pytest.mark.parametrize(
+    ("method", "table"),
+    [
+        *((method, table) for method in ("svm", "lda", "odm_default", "mamc") for table in (2, 3)),
+        ("kmomd", 2),
+        pytest.param("kmomd", 3, marks=pytest.mark.slow),
+    ],
+)
 def test_unit_is_reproducible_and_better_than_chance(table, method):
     unit = Unit(table, "wdbc", 1, method)
     one, other = run_unit(unit), run_unit(unit)

@@ -7,31 +7,45 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from optimargin.chunks import ArrayChunks
-from optimargin.problems import ChunkedProblem, FeatureDesign, MarginProblem
-from optimargin.problems.chunk_tasks import ChunkPlan, add
-from optimargin.problems.whitening import NoWhitening, Whitening
+from optimargin.designs import FeatureDesign
+from optimargin.designs.whitening import NoWhitening, Whitening
+from optimargin.problems import ChunkedProblem
+from optimargin.problems.chunk_tasks import (
+    ChunkReader,
+    Request,
+    add,
+    evaluate,
+    hessian_product,
+    serve,
+)
+from optimargin.problems.chunked import ChunkedPoint
 from optimargin.solvers import ChunkedNewton, Newton
-from tests.cases import LOSSES, two_classes
+from optimargin.tasks import Classification
+from tests.cases import LOSSES, labels_target, make_problem, two_classes
+from tests.python_losses import PlainBand
+from tests.sampling import pairwise
 
-every_loss = pytest.mark.parametrize("loss", LOSSES, ids=str)
+EVERY_LOSS = [*LOSSES, PlainBand(64.0, 16.0, 0.2)]
+every_loss = pytest.mark.parametrize("loss", EVERY_LOSS, ids=str)
 
 
 def both_problems(loss, X, y, *, factorise=True, fit_intercept=True, chunk_rows=13):
     """Return the problem over chunks and the one in memory, of unequal weights."""
     weight = np.random.default_rng(5).uniform(0.5, 2.0, len(y))
-    weight /= weight.sum()
     dense = X.toarray() if sp.issparse(X) else X
+    chunks = ArrayChunks(X, y, weight, chunk_rows=chunk_rows)
+    reader = ChunkReader(Classification.from_labels(y, weight))
     chunked = ChunkedProblem(
         loss,
-        ArrayChunks(X, y, weight, chunk_rows=chunk_rows),
-        ChunkPlan(np.array([-1.0, 1.0]), np.ones(2), 1),
+        0,
+        lambda request: chunks.reduce(serve, reader, [request]),
         NoWhitening(X.shape[1]),
         largest_norm=np.linalg.norm(dense, axis=1).max(),
-        class_weight=(weight[y < 0].sum(), weight[y > 0].sum()),
+        largest_target=1.0,
         fit_intercept=fit_intercept,
         factorise=factorise,
     )
-    return chunked, MarginProblem(loss, FeatureDesign(X), y, weight, fit_intercept=fit_intercept)
+    return chunked, make_problem(loss, FeatureDesign(X), y, weight, fit_intercept=fit_intercept)
 
 
 @every_loss
@@ -68,9 +82,11 @@ def test_the_gap_bounds_the_distance_from_the_optimum_for_any_intercept(loss, se
     assert point.value - optimum <= point.gap * (1 + 1e-9) + 1e-9
 
 
-@every_loss
-@pytest.mark.parametrize("factorise", [True, False], ids=["direct", "iterative"])
-@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize(
+    ("loss", "factorise", "fit_intercept"),
+    pairwise(EVERY_LOSS, [True, False], [True, False]),
+    ids=str,
+)
 def test_the_solution_is_that_in_memory(loss, factorise, fit_intercept):
     X, y = two_classes(80, 5)
     chunked, whole = both_problems(
@@ -123,3 +139,41 @@ def test_values_that_change_into_nan_between_rounds_are_reported():
     X[3, 1] = np.nan
     with pytest.raises(ValueError, match="not finite"):
         chunked.point(np.ones(3))
+
+
+def test_an_infinite_gap_is_infinite_relative_to_any_objective():
+    none = np.empty(0)
+    for value in (0.0, 1.0, np.inf):
+        point = ChunkedPoint(none, 0.0, value, none, none, np.inf, none)
+        assert point.relative_gap == np.inf
+
+
+def test_chunks_without_rows_and_the_order_of_requests_do_not_matter():
+    X, y = two_classes(30, 3)
+    reader = ChunkReader(Classification.from_labels(y))
+    loss = LOSSES[1]
+    requests = [
+        Request(evaluate, 0, loss, (np.ones(3), 0.1, True)),
+        Request(hessian_product, 0, loss, (np.ones(3), 0.1, np.arange(3.0))),
+    ]
+    chunk = (X, y, None)
+    together = serve(chunk, reader, requests)
+    assert len(together) == sum(request.n_results for request in requests) == 4
+    alone = [part for request in requests for part in serve(chunk, reader, [request])]
+    for found, expected in zip(together, alone, strict=True):
+        np.testing.assert_array_equal(found, expected)
+    assert serve((X[:0], y[:0], None), reader, requests) is None
+
+
+def test_every_output_has_its_own_target():
+    X = two_classes(60, 3)[0]
+    y = np.arange(60) % 3
+    chunks = ArrayChunks(X, y, chunk_rows=7)
+    reader = ChunkReader(Classification.from_labels(y))
+    coef = np.array([0.3, -0.2, 0.5])
+    for output in range(3):
+        request = Request(evaluate, output, LOSSES[1], (coef, 0.1, True))
+        value = chunks.reduce(serve, reader, [request])[0]
+        signs = np.where(y == output, 1.0, -1.0)
+        expected = LOSSES[1].evaluate(X @ coef, labels_target(signs), 0.1)[0]
+        assert value == pytest.approx(expected, rel=1e-12)

@@ -12,9 +12,14 @@ from sklearn.model_selection import GroupKFold, KFold, ShuffleSplit
 
 from optimargin import LDMClassifier, LinearODMClassifier, ODMClassifier
 from optimargin._core._leave_out import LeaveOutNewton
+from tests.sampling import pairwise
 
 PARAMETERS = [(4.0, 4.0, 0.0), (64.0, 16.0, 0.2), (1024.0, 1.0, 0.5), (16.0, 0.0, 0.3)]
 ESTIMATORS = [ODMClassifier, LinearODMClassifier]
+sampled = pytest.mark.parametrize(
+    ("estimator", "fit_intercept", "parameters"),
+    pairwise(ESTIMATORS, [True, False], PARAMETERS),
+)
 
 
 @pytest.fixture
@@ -40,11 +45,10 @@ def refitted_without(model, X, y, weight, rows):
     return scaled.fit(X[kept], y[kept], sample_weight=weight[kept]).decision_function(X[rows])
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS)
-@pytest.mark.parametrize("fit_intercept", [True, False])
-@pytest.mark.parametrize(("C1", "C2", "D"), PARAMETERS)
-def test_exact_leave_one_out_equals_refits(data, estimator, fit_intercept, C1, C2, D):
+@sampled
+def test_exact_leave_one_out_equals_refits(data, estimator, fit_intercept, parameters):
     X, y, weight = data
+    C1, C2, D = parameters
     model = make(estimator, C1, C2, D, fit_intercept=fit_intercept)
     model.fit(X, y, sample_weight=weight)
     exact = model.loo_decision_function(exact=True)
@@ -70,11 +74,10 @@ def test_closed_form_is_exact_when_every_sample_stays_active(data, estimator, fi
     )
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS)
-@pytest.mark.parametrize("fit_intercept", [True, False])
-@pytest.mark.parametrize(("C1", "C2", "D"), PARAMETERS)
-def test_exact_folds_equal_refits(data, estimator, fit_intercept, C1, C2, D):
+@sampled
+def test_exact_folds_equal_refits(data, estimator, fit_intercept, parameters):
     X, y, weight = data
+    C1, C2, D = parameters
     cv = KFold(4, shuffle=True, random_state=0)
     model = make(estimator, C1, C2, D, fit_intercept=fit_intercept)
     model.fit(X, y, sample_weight=weight)
@@ -114,7 +117,7 @@ def test_compiled_and_numpy_closed_forms_agree(data, fit_intercept, C1, C2, D):
     model.fit(X, y, sample_weight=weight)
     K = model._kernel(X)
     signs = np.where(y == 1, 1.0, -1.0)
-    solver = LeaveOutNewton(K, signs, weight / weight.sum(), fit_intercept)
+    solver = LeaveOutNewton(K, signs, signs, weight / weight.sum(), fit_intercept)
     solver.solve(C1, C2, D)
     assert solver.objective == pytest.approx(model.objective_, rel=1e-12)
     fold = np.arange(len(y), dtype=np.intc)[None] % 4
@@ -260,11 +263,11 @@ def test_closed_form_stays_within_the_memory_limit_of_the_fit():
     np.testing.assert_allclose(scores, expected, atol=1e-5)
 
 
-@pytest.mark.parametrize("prices", [(2.0**14, 16.0, 0.3), (2.0**10, 2.0**8, 0.1)])
+@pytest.mark.parametrize("penalties", [(2.0**14, 16.0, 0.3), (2.0**10, 2.0**8, 0.1)])
 @pytest.mark.parametrize("fit_intercept", [True, False])
-def test_exact_form_with_a_memory_limit_is_that_without(prices, fit_intercept):
+def test_exact_form_with_a_memory_limit_is_that_without(penalties, fit_intercept):
     X, y = make_moons(100, noise=0.3, random_state=1)
-    model = ODMClassifier(*prices, gamma=5.0, fit_intercept=fit_intercept, random_state=0)
+    model = ODMClassifier(*penalties, gamma=5.0, fit_intercept=fit_intercept, random_state=0)
     expected = model.fit(X, y).loo_decision_function(exact=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # that little fits

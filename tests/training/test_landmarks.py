@@ -10,9 +10,8 @@ from sklearn.datasets import make_moons
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from optimargin import ODMClassifier
+from optimargin.designs import LandmarkDesign, RandomPivots
 from optimargin.kernels import Kernel
-from optimargin.landmarks import RandomPivots
-from optimargin.problems import LandmarkDesign
 from tests.cases import two_classes
 
 KERNELS = [
@@ -91,7 +90,7 @@ def test_samples_of_larger_weight_are_chosen_more_often():
 @pytest.mark.parametrize("make", [np.asarray, sp.csr_array], ids=["dense", "csr"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_design_is_that_of_whitened_features(monkeypatch, kept, make, dtype):
-    monkeypatch.setattr("optimargin.problems.landmark_design._BLOCK_ELEMENTS", 300)
+    monkeypatch.setattr("optimargin.designs.landmarks._BLOCK_ELEMENTS", 300)
     X, kernel = two_classes(120, 4)[0], KERNELS[0]
     found = pivots(kernel, X, 20, dtype=dtype).first(20)
     design = LandmarkDesign(
@@ -112,7 +111,7 @@ def test_design_is_that_of_whitened_features(monkeypatch, kept, make, dtype):
     np.testing.assert_allclose(design.represent(r), features.T @ r, atol=atol)
     gram = np.tril(design.weighted_gram(weight))
     np.testing.assert_allclose(gram, np.tril(Z.T @ (weight[:, None] * Z)), atol=10 * atol)
-    np.testing.assert_allclose(design.X[np.array([3, 5])], features[[3, 5]], atol=atol)
+    np.testing.assert_allclose(design.feature_rows(np.array([3, 5])), features[[3, 5]], atol=atol)
     np.testing.assert_allclose(design.squared_norms, (features**2).sum(axis=1), atol=atol)
     b = design.landmark_coefficients(v)
     np.testing.assert_allclose(design.from_landmark_coefficients(b), v, atol=1e-9)
@@ -171,7 +170,7 @@ def test_auto_stops_where_more_landmarks_do_not_help():
     assert model.support_.size <= 256
     assert model.score(X, y) > 0.93
     rng = np.random.default_rng(0)
-    hard = rng.uniform(-3, 3, size=(3000, 2))
+    hard = rng.uniform(-3, 3, size=(1000, 2))
     checkers = np.floor(hard).sum(axis=1) % 2
     wavy = ODMClassifier(C1=1e5, gamma=30.0, approximation="nystrom", random_state=0)
     assert wavy.fit(hard, checkers).support_.size >= 512
@@ -220,7 +219,7 @@ def test_what_an_approximation_cannot_do_is_said(parameters, message):
 
 
 def test_too_many_samples_for_the_exact_solver_are_told_of_the_approximation(monkeypatch):
-    monkeypatch.setattr("optimargin._odm._EXACT_UP_TO", 500)
+    monkeypatch.setattr("optimargin.training.plan._EXACT_UP_TO", 500)
     X, y = moons(600)
     with pytest.raises(ValueError, match="approximation='nystrom'"):
         ODMClassifier().fit(X, y)

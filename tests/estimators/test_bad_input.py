@@ -17,11 +17,11 @@ from optimargin import (
     ODMClassifier,
 )
 from optimargin.baselines import MaximalAverageMargin
-from tests.cases import ESTIMATORS, models, two_classes, untidy_csr, with_wide_indices
+from tests.cases import ODM_ESTIMATORS, models, two_classes, untidy_csr, with_wide_indices
 
 X, Y = two_classes(20, 3)
 
-every_estimator = pytest.mark.parametrize("estimator", ESTIMATORS)
+every_estimator = pytest.mark.parametrize("estimator", ODM_ESTIMATORS)
 ODM_PARAMETERS = [
     ("C1", 0, "range (0.0, 1e+30]"),
     ("C1", -1.0, "range (0.0, 1e+30]"),

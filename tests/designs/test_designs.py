@@ -6,16 +6,26 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optimargin.kernels import Kernel, PreparedKernel
-from optimargin.problems import (
+from optimargin import ODMClassifier
+from optimargin.designs import (
     FeatureDesign,
-    KernelDesign,
+    FeatureSpaceDesign,
+    GramDesign,
     LinearGramDesign,
-    MarginProblem,
     PanelDesign,
 )
+from optimargin.designs.panels import MemoryLimitError
+from optimargin.kernels import Kernel, PreparedKernel
 from optimargin.solvers import Newton
-from tests.cases import DESIGNS, FEATURE_DESIGNS, LOSSES, SAMPLE_DESIGNS, make_design
+from tests.cases import (
+    DESIGNS,
+    FEATURE_DESIGNS,
+    LOSSES,
+    SAMPLE_DESIGNS,
+    make_design,
+    make_problem,
+    two_classes,
+)
 
 every_design = pytest.mark.parametrize("name", DESIGNS)
 every_feature_design = pytest.mark.parametrize("name", FEATURE_DESIGNS)
@@ -23,7 +33,6 @@ every_sample_design = pytest.mark.parametrize("name", SAMPLE_DESIGNS)
 # The second shape is large enough for several threads.
 every_shape = pytest.mark.parametrize("shape", [(17, 5), (700, 250)], ids=["small", "threaded"])
 INCOMPLETE = ("panels-half-kept", "panels-none-kept")
-pytestmark = pytest.mark.filterwarnings("ignore:.*more than cache_size has room for")
 both_precisions = pytest.mark.parametrize("dtype", [np.float32, np.float64])
 
 
@@ -44,7 +53,7 @@ def tolerance(name, dtype):
 
 def weights_of(design, features, v):
     """Return the vector w in feature space that the coefficients `v` stand for."""
-    return v if design.space == "feature" else features.T @ v
+    return v if isinstance(design, FeatureSpaceDesign) else features.T @ v
 
 
 @every_design
@@ -197,21 +206,21 @@ def test_products_with_the_hessian_equal_numpy(name, shape, dtype):
 @pytest.mark.parametrize(
     "name", ["dense", "dense-centred", "csr", "linear-gram", "linear-gram-centred"]
 )
-def test_features_undo_the_centring(name):
+def test_coefficients_of_features_undo_the_centring(name):
     X = rows((9, 14))
     design, features = make_design(name, X)
     v = vector(design.n_coef, 1)
-    w, shift = design.features(v)
+    w, shift = design.to_features(v)
     uncentred = features if name == "csr" else X
     np.testing.assert_allclose(uncentred @ w + shift, design.decision(v), atol=1e-12)
 
 
 @pytest.mark.parametrize("name", ["dense", "dense-centred", "csr"])
-def test_coefficients_are_the_inverse_of_features(name):
+def test_from_features_is_the_inverse_of_to_features(name):
     design, _ = make_design(name, rows((9, 4)))
     v = vector(4, 1)
-    w, shift = design.features(v)
-    coef, intercept = design.coefficients(w, 0.7 + shift, None)
+    w, shift = design.to_features(v)
+    coef, intercept = design.from_features(w, 0.7 + shift, None)
     np.testing.assert_array_equal(coef, v)
     assert intercept == pytest.approx(0.7, abs=1e-14)
 
@@ -220,10 +229,10 @@ def test_sample_coefficients_of_an_optimal_w_are_that_optimum():
     X = rows((12, 30))
     design = LinearGramDesign(X, X.mean(axis=0))
     y = np.where(np.arange(12) % 3 == 0, 1.0, -1.0)
-    problem = MarginProblem(LOSSES[1], design, y, np.full(12, 1 / 12), fit_intercept=True)
+    problem = make_problem(LOSSES[1], design, y, fit_intercept=True)
     best = Newton(tol=1e-12, max_iter=50).solve(problem)
-    w, shift = design.features(best.coef)
-    coef, intercept = design.coefficients(w, best.intercept + shift, problem)
+    w, shift = design.to_features(best.coef)
+    coef, intercept = design.from_features(w, best.intercept + shift, problem)
     assert problem.point(coef, intercept).value == pytest.approx(best.objective, rel=1e-10)
 
 
@@ -242,13 +251,13 @@ def test_read_only_data_serve(name):
             holder.flags.writeable = False
     design.decision(vector(design.n_coef, 1))
     design.represent(vector(8, 2))
-    if design.space == "feature":
+    if isinstance(design, FeatureSpaceDesign):
         design.weighted_gram(np.ones(8))
 
 
 def test_a_factor_of_low_rank_is_found_and_reproduces_the_gram_matrix():
     X = rows((300, 6))
-    design = KernelDesign(X @ X.T)
+    design = GramDesign(X @ X.T)
     factor = design.low_rank_factor
     assert factor.shape == (300, 6)
     np.testing.assert_allclose(factor @ factor.T, design.K, atol=1e-10 * np.abs(design.K).max())
@@ -256,8 +265,8 @@ def test_a_factor_of_low_rank_is_found_and_reproduces_the_gram_matrix():
 
 def test_no_factor_is_looked_for_where_it_does_not_pay():
     X = rows((40, 2))
-    assert KernelDesign(X @ X.T).low_rank_factor is None
-    assert KernelDesign(np.eye(300)).low_rank_factor is None
+    assert GramDesign(X @ X.T).low_rank_factor is None
+    assert GramDesign(np.eye(300)).low_rank_factor is None
 
 
 @given(
@@ -289,11 +298,61 @@ def test_working_set_gives_the_same_products_within_its_limit(room, subsets):
         assert kept <= 8 * n_values
 
 
-def test_a_working_set_without_room_says_what_to_do():
-    X = rows((300, 3))
-    design = PanelDesign(PreparedKernel(Kernel("rbf", 0.3), X), max_bytes=1000)
-    with pytest.warns(UserWarning, match="approximation='nystrom'"):
+def test_a_working_set_without_room_is_told_of_once():
+    told = []
+    kernel = PreparedKernel(Kernel("rbf", 0.3), rows((300, 3)))
+    design = PanelDesign(
+        kernel, max_bytes=100_000, on_crowded=lambda *numbers: told.append(numbers)
+    )
+    for _ in range(2):
+        design.product_on(np.arange(20), np.ones((1, 20)))
+    assert told == []
+    for _ in range(2):
         design.product_on(np.arange(300), np.ones((1, 300)))
+    ((n_active, capacity),) = told
+    assert (n_active, capacity) == (300, design._capacity)
+    assert 20 < capacity < 300
+
+
+def test_a_matrix_that_fits_is_never_crowded():
+    kernel = PreparedKernel(Kernel("rbf", 0.3), rows((100, 3)))
+    design = PanelDesign(kernel, max_bytes=1e9, on_crowded=pytest.fail)
+    assert design.complete
+    design.product_on(np.arange(100), np.ones((1, 100)))
+
+
+def test_a_working_set_without_room_says_what_to_do():
+    X, y = two_classes(300, 3)
+    model = ODMClassifier(gamma=0.3, D=0.0, solver="newton_cg", cache_size=0.001)
+    with pytest.warns(UserWarning, match="approximation='nystrom'"):
+        model.fit(X, y)
+
+
+def test_a_block_beyond_the_memory_limit_is_refused_with_its_size():
+    kernel = PreparedKernel(Kernel("rbf", 0.3), rows((2000, 3)))
+    design = PanelDesign(kernel, max_bytes=5e7, complete=False)
+    with pytest.raises(MemoryLimitError, match="2000 samples need 64000000 bytes") as refused:
+        design.block(np.arange(2000))
+    assert (refused.value.n_rows, refused.value.n_bytes) == (2000, 16 * 2000**2)
+    # Whatever the limit, small blocks are always made; larger ones take the place of panels.
+    chosen = np.arange(0, 2000, 20)
+    small = PanelDesign(kernel, max_bytes=0).block(chosen)
+    np.testing.assert_array_equal(small, design.block(chosen))
+    design.product_on(np.arange(100), np.ones((1, 100)))
+    assert design._working.kept.size == 100
+    assert design.block(np.arange(1700)).shape == (1700, 1700)
+    assert design._working.kept.size == 0
+
+
+@every_sample_design
+def test_a_part_of_the_samples_has_their_kernel_values(name):
+    design, features = make_design(name, rows((60, 5)))
+    chosen = np.arange(0, 60, 4)
+    part = design.part(chosen)
+    K = (features @ features.T)[np.ix_(chosen, chosen)]
+    v = vector(chosen.size, 1)
+    np.testing.assert_allclose(part.decision(v), K @ v, atol=1e-11 * np.abs(K).max())
+    assert design.max_landmarks(10) >= 0
 
 
 def test_samples_that_left_the_working_set_make_room():

@@ -1,5 +1,7 @@
 """Kernel functions, widths and Gram matrices against plain numpy and scikit-learn."""
 
+from dataclasses import dataclass, replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -7,24 +9,34 @@ from scipy.spatial.distance import cdist
 from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.svm import SVC
 
-from optimargin import kernels
-from optimargin.kernels import Kernel, gram_matrix, mean_distance, pivoted_cholesky, resolve_gamma
+from optimargin.kernels import (
+    KERNELS,
+    CallableKernel,
+    InnerProductKernel,
+    Kernel,
+    KernelChoice,
+    PreparedKernel,
+    RadialKernel,
+    gamma_of_width,
+    gram_matrix,
+    kernel_class,
+    kernel_product,
+    make_kernel,
+    mean_distance,
+    pivoted_cholesky,
+    resolve_gamma,
+    squared_distances,
+)
 from tests.cases import CauchyKernel
 
-KERNELS = [
+PREPARED = [
     Kernel("linear"),
     Kernel("rbf", gamma=0.4),
     Kernel("poly", gamma=0.4, degree=3, coef0=1.0),
     Kernel("poly", gamma=0.4, degree=2, coef0=0.0),
     Kernel("sigmoid", gamma=0.4, coef0=-0.3),
 ]
-every_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=str)
-PARAMETERS = {
-    "linear": (),
-    "rbf": ("gamma",),
-    "poly": ("gamma", "degree", "coef0"),
-    "sigmoid": ("gamma", "coef0"),
-}
+every_kernel = pytest.mark.parametrize("kernel", PREPARED, ids=str)
 GAMMAS = ["scale", "auto", "mean_distance", 0.7]
 
 
@@ -39,7 +51,7 @@ def Y():
 
 
 def by_sklearn(kernel, X, Y=None):
-    parameters = {name: getattr(kernel, name) for name in PARAMETERS[kernel.name]}
+    parameters = {name: getattr(kernel, name) for name in kernel.parameters}
     return pairwise_kernels(X, Y, metric=kernel.name, **parameters)
 
 
@@ -82,11 +94,11 @@ def test_rbf_of_a_row_with_itself_is_one(X):
 @pytest.mark.parametrize("name", ["rbf", "poly", lambda A, B: np.tanh(A @ B.T)])
 @pytest.mark.parametrize("worth_a_thread", [0, 10**9])
 def test_kernel_product_is_that_of_the_whole_matrix(X, Y, name, worth_a_thread, monkeypatch):
-    monkeypatch.setattr(kernels, "_BLOCK_ELEMENTS", 4 * len(Y))
+    monkeypatch.setattr("optimargin.kernels.prepared._BLOCK_ELEMENTS", 4 * len(Y))
     monkeypatch.setattr("optimargin._threads._WORTH_A_THREAD", worth_a_thread)
     kernel = Kernel(name, gamma=0.4)
     V = np.random.default_rng(0).standard_normal((len(Y), 3))
-    product = kernels.kernel_product(kernel, X, Y, V)
+    product = kernel_product(kernel, X, Y, V)
     np.testing.assert_allclose(product, kernel(X, Y) @ V, rtol=1e-12)
 
 
@@ -100,7 +112,7 @@ def test_scale_and_auto_are_those_of_svc(X):
 def test_mean_distance_is_the_mean_over_all_ordered_pairs(X, monkeypatch):
     expected = cdist(X, X).mean()
     assert mean_distance(X, np.ones(14)) == pytest.approx(expected, rel=1e-6)
-    monkeypatch.setattr(kernels, "_BLOCK_ELEMENTS", 14 * 3)
+    monkeypatch.setattr("optimargin.kernels.prepared._BLOCK_ELEMENTS", 14 * 3)
     assert mean_distance(X, np.ones(14)) == pytest.approx(expected, rel=1e-6)
 
 
@@ -137,7 +149,7 @@ def test_gamma_of_rows_that_are_all_equal_is_one(gamma, make):
     assert resolve_gamma(gamma, make(np.full((5, 2), 3.0)), np.ones(5)) == 1.0
 
 
-@pytest.mark.parametrize("kernel", KERNELS[:4], ids=str)
+@pytest.mark.parametrize("kernel", PREPARED[:4], ids=str)
 def test_positive_semidefinite_kernels_are_left_alone(kernel, X):
     gram = gram_matrix(kernel, X, np.ones(14))
     assert gram.projector is None
@@ -217,6 +229,154 @@ def test_gamma_scale_of_sparse_data_is_that_of_dense(shift):
     weight = np.linspace(1, 2, 40)
     dense, sparse = (resolve_gamma("scale", A, weight) for A in (X, sp.csr_array(X)))
     assert sparse == pytest.approx(dense, rel=1e-12)
+
+
+@dataclass(frozen=True)
+class RationalQuadratic(RadialKernel):
+    """``1 / (1 + gamma |x - z|^2)``: what a new radial kernel has to write."""
+
+    name = "rational"
+
+    def profile(self, squares):
+        """Return the values."""
+        return 1 / (1 + squares)
+
+    def profile_slope(self, squares):
+        """Return their derivative."""
+        return -1 / (1 + squares) ** 2
+
+
+RADIAL = [Kernel("rbf"), RationalQuadratic()]
+every_radial = pytest.mark.parametrize("kernel", RADIAL, ids=str)
+
+
+@every_radial
+@pytest.mark.parametrize("width", [0.4, 1.0, 7.0])
+def test_the_slope_by_the_width_is_that_of_finite_differences(kernel, width, X, Y):
+    distances, step = squared_distances(X, Y), 1e-6
+
+    def values(log_width):
+        gamma = gamma_of_width(np.exp(log_width))
+        made = replace(kernel, gamma=gamma)
+        return made, made.of_distances(distances.copy())
+
+    given = distances.copy()
+    made, K = values(np.log(width))
+    slope = made.width_slope(given, K)
+    rise = values(np.log(width) + step)[1] - values(np.log(width) - step)[1]
+    np.testing.assert_allclose(slope, rise / (2 * step), rtol=1e-6, atol=1e-9)
+    np.testing.assert_array_equal(given, distances)
+    np.testing.assert_allclose(K, made.of_distances(distances), rtol=1e-15)
+
+
+@every_radial
+def test_values_of_distances_are_those_of_rows(kernel, X, Y):
+    K = kernel.of_distances(squared_distances(X, Y))
+    np.testing.assert_allclose(K, kernel(X, Y), rtol=1e-12)
+    np.testing.assert_allclose(np.diagonal(kernel(X)), 1.0, rtol=1e-13)
+
+
+def test_a_new_radial_kernel_is_what_its_formula_says(X, Y):
+    kernel = RationalQuadratic(0.3)
+    expected = 1 / (1 + 0.3 * cdist(X, Y, "sqeuclidean"))
+    np.testing.assert_allclose(kernel(X, Y), expected, rtol=1e-12)
+    np.testing.assert_allclose(kernel(sp.csr_array(X), sp.csr_array(Y)), expected, rtol=1e-12)
+    assert kernel(X.astype(np.float32)).dtype == np.float32
+    assert kernel.is_positive_semidefinite
+    assert gram_matrix(kernel, X, np.ones(14)).projector is None
+    np.testing.assert_allclose(PreparedKernel(kernel, X).diagonal(), 1.0)
+
+
+@every_kernel
+def test_the_diagonal_is_that_of_the_whole_matrix(kernel, X):
+    diagonal = PreparedKernel(kernel, X).diagonal()
+    np.testing.assert_allclose(diagonal, np.diagonal(kernel(X)), rtol=1e-12)
+
+
+def test_a_name_makes_the_kernel_registered_under_it():
+    for name, made in KERNELS.items():
+        assert kernel_class(name) is made
+        kernel = Kernel(name, gamma=0.3, degree=4, coef0=0.7)
+        assert type(kernel) is made
+        assert kernel == make_kernel(name, gamma=0.3, degree=4, coef0=0.7)
+        given = {"gamma": 0.3, "degree": 4, "coef0": 0.7}
+        for parameter in kernel.parameters:
+            assert getattr(kernel, parameter) == given[parameter]
+    with pytest.raises(ValueError, match="kernel='laplace' is unknown: use one of"):
+        Kernel("laplace")
+
+
+def test_a_class_of_kernels_is_made_as_any_class():
+    assert RationalQuadratic(gamma=2.0).gamma == 2.0
+    assert isinstance(Kernel("poly"), InnerProductKernel)
+    assert isinstance(Kernel("rbf"), RadialKernel)
+    assert isinstance(Kernel(CauchyKernel()), CallableKernel)
+
+
+def test_what_is_known_of_a_kernel_by_its_class():
+    known = {
+        name: (k.is_linear, k.is_precomputed, k.is_prepared, k.has_width)
+        for name, k in KERNELS.items()
+    }
+    assert known == {
+        "linear": (True, False, True, False),
+        "rbf": (False, False, True, True),
+        "poly": (False, False, True, False),
+        "sigmoid": (False, False, True, False),
+        "precomputed": (False, True, False, False),
+    }
+    assert not CallableKernel.is_prepared
+
+
+@pytest.mark.parametrize(
+    ("kernel", "expected"),
+    [
+        (Kernel("linear"), True),
+        (Kernel("rbf"), True),
+        (Kernel("poly", degree=3, coef0=0.0), True),
+        (Kernel("poly", degree=3, coef0=-0.1), False),
+        (Kernel("poly", degree=2.5, coef0=1.0), False),
+        (Kernel("sigmoid"), False),
+        (Kernel("precomputed"), False),
+        (Kernel(CauchyKernel()), False),
+    ],
+    ids=str,
+)
+def test_definiteness_is_claimed_only_where_it_is_known(kernel, expected):
+    assert kernel.is_positive_semidefinite is expected
+
+
+@pytest.mark.parametrize("kernel", [Kernel("precomputed"), Kernel(CauchyKernel())], ids=str)
+def test_given_values_are_not_made_from_inner_products(kernel):
+    with pytest.raises(TypeError, match="not a function of inner products"):
+        kernel.values(np.eye(2), np.ones(2), np.ones(2))
+    with pytest.raises(TypeError, match="not a function of inner products"):
+        kernel.diagonal(np.ones(2))
+
+
+def test_a_fractional_power_of_a_negative_number_is_explained(X):
+    kernel = Kernel("poly", degree=2.5)
+    assert Kernel("poly").why_undefined() is None
+    with np.errstate(invalid="ignore"), pytest.raises(ValueError, match="use an integer degree"):
+        gram_matrix(kernel, X - 0.5, np.ones(14))
+
+
+def test_a_choice_becomes_a_kernel_once_gamma_is_known(X):
+    weight = np.random.default_rng(2).uniform(1, 5, size=14)
+    choice = KernelChoice("poly", gamma="scale", degree=2, coef0=0.5)
+    assert (choice.is_prepared, choice.is_precomputed, choice.has_gamma) == (True, False, True)
+    kernel = choice.resolve(X, weight)
+    assert kernel == Kernel("poly", resolve_gamma("scale", X, weight), 2, 0.5)
+    assert choice.at(3.0) == Kernel("poly", 3.0, 2, 0.5)
+    assert choice.kind is type(kernel)
+
+
+@pytest.mark.parametrize("given", ["linear", "precomputed", CauchyKernel()], ids=str)
+def test_a_choice_without_gamma_does_not_look_at_the_data(given):
+    choice = KernelChoice(given, gamma="mean_distance")
+    assert not choice.has_gamma
+    assert choice.resolve(None, None) == Kernel(given)
+    assert choice.is_precomputed == (given == "precomputed")
 
 
 def test_a_callable_may_return_a_sparse_matrix():

@@ -12,8 +12,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from optimargin import LinearODMClassifier, ODMClassifier
 from tests.cases import two_classes
@@ -54,13 +52,15 @@ def unknown(array):
     return da.Array(array.dask, array.name, (rows, *array.chunks[1:]), meta=array._meta)
 
 
-@settings(max_examples=6)  # many more in test_chunks.py, where a round costs less
-@given(
-    cuts=st.lists(st.integers(0, 120), max_size=6),
-    label_cuts=st.lists(st.integers(0, 120), max_size=6),
-    sparse=st.booleans(),
-    weighted=st.booleans(),
-    hidden=st.booleans(),
+# Many more cuts are in test_chunks.py, where a round costs less.
+@pytest.mark.parametrize(
+    ("cuts", "label_cuts", "sparse", "weighted", "hidden"),
+    [
+        ([], [60], False, False, False),
+        ([0, 7, 7, 120], [], True, True, False),
+        ([40, 41], [], False, True, True),
+        ([30, 90], [], True, False, True),
+    ],
 )
 def test_any_chunking_gives_the_local_objective(client, cuts, label_cuts, sparse, weighted, hidden):
     X, y = two_classes(120, 3)
@@ -86,7 +86,10 @@ def test_any_chunking_gives_the_local_objective(client, cuts, label_cuts, sparse
     )
 
 
-@pytest.mark.parametrize("n_workers", [1, 3, pytest.param(4, marks=pytest.mark.slow)])
+# Most other tests have two.
+@pytest.mark.parametrize(
+    "n_workers", [1, *(pytest.param(n, marks=pytest.mark.slow) for n in (3, 4))]
+)
 def test_the_number_of_workers_does_not_matter(n_workers):
     X, y = two_classes(400, 6)
     expected = LinearODMClassifier().fit(X, y).objective_
@@ -166,7 +169,7 @@ def test_two_fits_at_once_on_one_cluster(client):
         )
 
 
-def test_twenty_fits_leave_nothing_on_the_scheduler(client):
+def test_fits_in_a_row_leave_nothing_on_the_scheduler(client):
     X, y = two_classes(60, 3)
     dX, dy = da.from_array(X, chunks=(20, 3)), da.from_array(y, chunks=20)
 
@@ -179,7 +182,7 @@ def test_twenty_fits_leave_nothing_on_the_scheduler(client):
         return left
 
     before = tasks_left()
-    for _ in range(20):
+    for _ in range(6):
         DaskLinearODMClassifier().fit(dX, dy)
     assert tasks_left() <= before
     assert not client.futures

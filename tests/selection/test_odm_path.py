@@ -7,12 +7,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import make_classification
 
-from optimargin import LinearODMClassifier, ODMClassifier, odm_path
+from optimargin import LinearODMClassifier, ODMClassifier, ldm_path, odm_path
+from optimargin._core._feature_newton import FeatureNewton
 from optimargin._core._leave_out import LeaveOutNewton
-from optimargin._selection import learners
-from optimargin._selection.grid import PAPER_WIDTHS, Grid
-from optimargin._selection.machines import ODM
-from optimargin.problems import FeatureDesign, MarginProblem, ODMLoss
+from optimargin.designs import FeatureDesign
+from optimargin.held_out import compiled as compiled_refitters
+from optimargin.held_out.compiled import FeatureRefitter
+from optimargin.held_out.engine import LinearData, make_refitter
+from optimargin.held_out.refitter import FeatureTest, NumpyRefitter
+from optimargin.losses import BandLoss
+from optimargin.objectives import ODM
+from optimargin.selection.grid import PAPER_WIDTHS, Grid
+from tests.cases import labels_target, make_problem
 
 SMALL = {"C1s": [1.0, 32.0, 1024.0], "C2s": [0.0, 4.0, 512.0], "Ds": [0.0, 0.3, 0.5]}
 
@@ -127,11 +133,11 @@ def test_following_the_active_set_changes_no_solution(seed, n_samples, fit_inter
         C1, C2, D = points[-1]
         points.append([C1, C2 * 2.0**doublings, float(np.clip(D + change, 0, 0.8))])
     points = np.array(points)
-    path = LeaveOutNewton(K, y, weight, fit_intercept)
+    path = LeaveOutNewton(K, y, y, weight, fit_intercept)
     theta, intercept = np.empty((len(points), n_samples)), np.empty(len(points))
     path.solve_path(points, theta, intercept)
     for p, point in enumerate(points):
-        cold = LeaveOutNewton(K, y, weight, fit_intercept)
+        cold = LeaveOutNewton(K, y, y, weight, fit_intercept)
         cold.solve(*point)
         np.testing.assert_allclose(K @ theta[p], cold.decision, atol=1e-8)
         if fit_intercept:
@@ -170,14 +176,15 @@ def test_compiled_path_over_features_is_that_of_the_solver(
     points[3, 1] = 0.0
     if not fit_intercept:
         points[:, 2] = rng.uniform(0, 0.8, size=8)
-    learner = learners.LinearLearner(X, signs, weight, fit_intercept, center, X_test)
-    compiled = learner.predict_path(points)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(learners, "_COMPILED_UP_TO", 0)
-        plain = learners.LinearLearner(X, signs, weight, fit_intercept, center, X_test)
+    targets = [labels_target(y, weight) for y in signs]
+    objectives = [ODM(*point) for point in points]
+    design, test_design = FeatureDesign(X, center), FeatureDesign(X_test, center)
+    arguments = design, targets, fit_intercept, FeatureTest(test_design)
+    compiled = FeatureRefitter(*arguments, test_design).predict_path(objectives)
+    plain = NumpyRefitter(*arguments)
     # Rows that differ by many orders leave both solvers fewer digits.
     digits = 1e-9 if outlier == 1.0 else 1e-5
-    np.testing.assert_allclose(compiled, plain.predict_path(points), rtol=digits, atol=digits)
+    np.testing.assert_allclose(compiled, plain.predict_path(objectives), rtol=digits, atol=digits)
 
 
 @pytest.mark.parametrize("length", [1e7, 1e8, 1e9])
@@ -189,28 +196,28 @@ def test_compiled_solver_never_calls_a_spoilt_solution_converged(seed, length):
     X[0] *= length
     y = np.where(np.arange(6) % 2 == 0, 1.0, -1.0)
     weight = np.full(6, 1 / 6)
-    newton = learners.FeatureNewton(X, y, weight, False)
-    for prices in ((8192.0, 4.0, 0.0), (4.0, 8192.0, 0.0), (64.0, 64.0, 0.2)):
-        problem = MarginProblem(ODMLoss(*prices), FeatureDesign(X), y, weight, fit_intercept=False)
-        if newton.solve(*prices):
+    newton = FeatureNewton(X, y, y, weight, False)
+    for parameters in ((8192.0, 4.0, 0.0), (4.0, 8192.0, 0.0), (64.0, 64.0, 0.2)):
+        problem = make_problem(BandLoss(*parameters), FeatureDesign(X), y, fit_intercept=False)
+        if newton.solve(*parameters):
             assert problem.point(newton.coef.copy()).relative_gap <= 1e-9
         else:
             assert not newton.coef.any()  # and starts afresh
 
 
 def test_path_over_features_falls_back_where_the_compiled_one_does_not_end(monkeypatch):
-    class Endless(learners.FeatureNewton):
+    class Endless(FeatureNewton):
         def solve_path(self, points, coef):
             return super().solve_path(points, coef) & False
 
     X, y = make_data()
-    signs, weight = np.where(y == 1, 1.0, -1.0)[None], np.full(60, 1 / 60)
-    points = np.array([[1.0, 1.0, 0.0], [64.0, 16.0, 0.2]])
-    expected = learners.LinearLearner(X, signs, weight, True, X.mean(axis=0), X)
-    monkeypatch.setattr(learners, "FeatureNewton", Endless)
-    learner = learners.LinearLearner(X, signs, weight, True, X.mean(axis=0), X)
+    arguments = LinearData(X, X.mean(axis=0), X), ODM, [labels_target(2.0 * y - 1)], True
+    points = [ODM(1.0, 1.0, 0.0), ODM(64.0, 16.0, 0.2)]
+    expected = make_refitter(*arguments)
+    monkeypatch.setattr(compiled_refitters, "FeatureNewton", Endless)
+    refitter = make_refitter(*arguments)
     np.testing.assert_allclose(
-        learner.predict_path(points), expected.predict_path(points), rtol=1e-9
+        refitter.predict_path(points), expected.predict_path(points), rtol=1e-9
     )
 
 
@@ -255,7 +262,7 @@ def test_ties_go_to_the_smoothest_model():
         ({"gammas": "paper"}, "widths"),
         ({"gammas": [1.0], "kernel": "linear"}, "no gamma"),
         ({"widths": [1.0], "kernel": "linear"}, "no gamma"),
-        ({"widths": [1.0], "kernel": "poly"}, "RBF"),
+        ({"widths": [1.0], "kernel": "poly"}, "rbf"),
         ({"sample_weight": np.arange(60.0)}, "positive"),
     ],
 )
@@ -269,3 +276,13 @@ def test_one_class_is_an_error():
     X, _ = make_data()
     with pytest.raises(ValueError, match="one class"):
         odm_path(X, np.zeros(60))
+
+
+@pytest.mark.parametrize("path", [odm_path, ldm_path])
+def test_sparse_rows_with_columns_they_do_not_have_are_refused(path):
+    X, y = make_data()
+    spoilt = sp.csr_array(X)
+    spoilt.indices = spoilt.indices.copy()
+    spoilt.indices[0] = 100
+    with pytest.raises(ValueError, match="6 columns with indices from"):
+        path(spoilt, y)

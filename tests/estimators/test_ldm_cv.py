@@ -1,13 +1,10 @@
 """The large margin distribution machines that choose their own parameters."""
 
-import warnings
-
 import numpy as np
 import pytest
 from sklearn.datasets import load_iris, make_classification
 from sklearn.metrics import make_scorer
 from sklearn.model_selection import GridSearchCV, GroupKFold, StratifiedKFold
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from optimargin import (
     LDMClassifier,
@@ -15,9 +12,13 @@ from optimargin import (
     LinearLDMClassifier,
     LinearLDMClassifierCV,
 )
-from optimargin._selection.grid import Grid
-from optimargin._selection.ldm_learners import LDMFeatureLearner, LDMSampleLearner
-from optimargin._selection.machines import LDM
+from optimargin.designs import FeatureDesign, LinearGramDesign
+from optimargin.held_out.engine import LinearData
+from optimargin.held_out.ldm import LDMFeatureRefitter, LDMSampleRefitter
+from optimargin.held_out.refitter import FeatureTest, GramTest
+from optimargin.objectives import LDM
+from optimargin.selection.grid import Grid
+from tests.cases import labels_target
 
 PARAM_GRID = {"C": [1.0, 100.0], "lambda1": [0.1, 10.0], "lambda2": [0.0, 0.5]}
 OF_KERNEL = {LDMClassifierCV: {"widths": [1.0]}}
@@ -35,29 +36,15 @@ def by_point(results):
     return dict(zip(points, results["mean_test_score"], strict=True))
 
 
-@parametrize_with_checks(
-    [
-        LDMClassifierCV(max_evals=4),
-        LinearLDMClassifierCV(max_evals=4),
-        LDMClassifierCV(Cs=[10], lambda1s=[0.1, 1], lambda2s=[0.1], widths=[1]),
-        LinearLDMClassifierCV(Cs=[10], lambda1s=[0.1, 1], lambda2s=[0.1], cv=2),
-    ]
-)
-def test_scikit_learn_contract(estimator, check):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        check(estimator)
-
-
 @pytest.mark.parametrize(
-    ("selector", "estimator", "gammas"),
+    ("selector", "estimator", "gammas", "class_weight", "n_classes"),
     [
-        (LDMClassifierCV, LDMClassifier, [0.02, 0.2]),
-        (LinearLDMClassifierCV, LinearLDMClassifier, None),
+        (LDMClassifierCV, LDMClassifier, [0.02, 0.2], None, 3),
+        (LDMClassifierCV, LDMClassifier, [0.02, 0.2], "balanced", 2),
+        (LinearLDMClassifierCV, LinearLDMClassifier, None, "balanced", 3),
+        (LinearLDMClassifierCV, LinearLDMClassifier, None, None, 2),
     ],
 )
-@pytest.mark.parametrize("class_weight", [None, "balanced"])
-@pytest.mark.parametrize("n_classes", [2, 3])
 def test_folds_equal_grid_search(selector, estimator, gammas, class_weight, n_classes):
     X, y = load_iris(return_X_y=True)
     X, y = X[150 - 50 * n_classes :: 2], y[150 - 50 * n_classes :: 2]
@@ -81,16 +68,25 @@ def test_folds_equal_grid_search(selector, estimator, gammas, class_weight, n_cl
 @pytest.mark.parametrize("wide", [False, True])
 def test_sample_and_feature_space_agree(fit_intercept, wide):
     X, y = make_data(40, 60 if wide else 6)
-    signs, weight = np.array([2.0 * y[:30] - 1]), np.full(30, 1 / 30)
+    targets = [labels_target(2.0 * y[:30] - 1)]
     center = X[:30].mean(axis=0) if fit_intercept else None
-    arguments = (X[:30], signs, weight, fit_intercept, center, X[30:])
-    in_samples = LDMSampleLearner.of_features(*arguments)
-    in_features = LDMFeatureLearner(*arguments)
-    for point in ((0.1, 0.0, 10.0), (4.0, 0.2, 100.0), (4.0, 0.2, 1.0)):
-        in_samples.fit(*point)
-        in_features.fit(*point)
+    data = LinearData(X[:30], center, X[30:])
+    samples = LDMSampleRefitter(
+        LinearGramDesign(data.X, center), targets, fit_intercept, GramTest(data.test_products())
+    )
+    features = LDMFeatureRefitter(
+        FeatureDesign(data.X, center),
+        targets,
+        fit_intercept,
+        FeatureTest(FeatureDesign(data.X_test, center)),
+        by_interior_point=True,
+    )
+    for point in (LDM(0.1, 0.0, 10.0), LDM(4.0, 0.2, 100.0), LDM(4.0, 0.2, 1.0)):
+        in_samples, in_features = samples.solve(point), features.solve(point)
         np.testing.assert_allclose(in_samples.objective, in_features.objective, rtol=1e-7)
-        np.testing.assert_allclose(in_samples.predict_test(), in_features.predict_test(), atol=1e-4)
+        np.testing.assert_allclose(
+            in_samples.predict_test().decision, in_features.predict_test().decision, atol=1e-4
+        )
         assert in_samples.dual_gap.max() <= 1e-9
 
 
@@ -152,7 +148,7 @@ def test_groups_reach_the_splitter():
 def test_failing_scorers_name_the_point(grid):
     X, y = make_data()
     scoring = make_scorer(lambda y_true, y_pred: np.nan)
-    with pytest.raises(ValueError, match=r"nan at lambda1=.*lambda2=.*C="):
+    with pytest.raises(ValueError, match=r"At lambda1=.*lambda2=.*C=.*: The scorer .*nan"):
         LDMClassifierCV(**grid, scoring=scoring).fit(X, y)
 
 

@@ -8,8 +8,11 @@ import scipy.sparse as sp
 from sklearn.datasets import make_classification
 
 from optimargin import LinearODMClassifier
-from optimargin._linear_odm import choose_linear_solver, linear_design
-from optimargin.problems import FeatureDesign, LinearGramDesign
+from optimargin.designs import FeatureDesign, LinearGramDesign
+from optimargin.objectives import ODM
+from optimargin.training import Options, plan_fit
+from optimargin.training.designs import make_design
+from optimargin.training.plan import choose_linear_solver
 from tests.cases import EXACT_SOLVERS, solvers_of, two_classes
 
 every_solver = pytest.mark.parametrize("solver", solvers_of(LinearODMClassifier))
@@ -42,7 +45,10 @@ def test_decision_is_the_product_with_coef_plus_intercept(n_classes):
     ],
 )
 def test_newton_works_in_samples_where_dense_rows_are_wide(shape, make, solver, design):
-    assert type(linear_design(make(np.ones(shape)), np.ones(shape[0]), True, solver)) is design
+    X, weight = make(np.ones(shape)), np.full(shape[0], 1 / shape[0])
+    plan = plan_fit(X, ODM(1.0, 1.0), None, Options(solver=solver))
+    made = make_design(plan, None, X, weight, fit_intercept=True, notify=pytest.fail)
+    assert type(made.design) is design
 
 
 def sparse_rows(n_samples, n_features, length):
@@ -72,7 +78,7 @@ def sparse_rows(n_samples, n_features, length):
     ],
 )
 def test_auto_knows_where_each_solver_is_fast(X, C, tol, solver):
-    assert choose_linear_solver(X, C, tol) == solver
+    assert choose_linear_solver(X, 2 * C, tol) == solver
 
 
 @pytest.mark.parametrize("shape", [(60, 4), (20, 40)], ids=["tall", "wide"])
@@ -172,7 +178,8 @@ def test_a_large_dense_fit_makes_no_copy_of_its_data(dtype, share, fit_intercept
 def test_a_fit_on_a_subsample_first_ends_at_the_same_solution(monkeypatch):
     X, y = make_classification(3000, 6, n_informative=5, n_redundant=0, flip_y=0.1, random_state=1)
     plain = LinearODMClassifier().fit(X, y)
-    monkeypatch.setattr("optimargin.solvers.newton._SUBSAMPLE_FROM", 1000)
+    monkeypatch.setattr("optimargin.solvers._systems._SUBSAMPLE_FROM", 1000)
+    monkeypatch.setattr("optimargin.solvers._systems._SUBSAMPLE_FEATURES", 1)
     started = LinearODMClassifier().fit(X, y)
     assert started.objective_ == pytest.approx(plain.objective_, rel=1e-12)
     np.testing.assert_allclose(started.coef_, plain.coef_, rtol=1e-7)

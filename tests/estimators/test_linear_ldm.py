@@ -7,25 +7,12 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import scale
 from sklearn.svm import LinearSVC
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from optimargin import LDMClassifier, LinearLDMClassifier
 from tests import ldm_oracle
 from tests.cases import two_classes
 
 SOLVERS = ["dcd", "interior_point", "svrg"]
-
-
-@parametrize_with_checks(
-    [
-        LinearLDMClassifier(),
-        LinearLDMClassifier(lambda1=0.0, lambda2=0.0),
-        LinearLDMClassifier(class_weight="balanced"),
-        LinearLDMClassifier(solver="dcd", tol=1e-12),
-    ]
-)
-def test_scikit_learn_check_passes(estimator, check):
-    check(estimator)
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -97,8 +97,8 @@ def test_kernel_coefficients_are_the_dual_solution():
     weight = np.linspace(1, 2, 60)
     model = ODMClassifier(8.0, 2.0, 0.2, gamma=0.5).fit(X, y, weight)
     margin = y * model.decision_function(X)
-    price = weight / weight.sum()
-    dual = 2 * price * (8.0 * np.maximum(0, 0.8 - margin) - 2.0 * np.maximum(0, margin - 1.2))
+    share = weight / weight.sum()
+    dual = 2 * share * (8.0 * np.maximum(0, 0.8 - margin) - 2.0 * np.maximum(0, margin - 1.2))
     theta = np.zeros(60)
     theta[model.support_] = model.dual_coef_[0]
     np.testing.assert_allclose(theta, y * dual, atol=1e-9)
@@ -156,7 +156,7 @@ def test_gamma_is_resolved_on_the_training_data(gamma):
     X, y = two_classes()
     weight = np.linspace(1, 4, 60)
     model = ODMClassifier(gamma=gamma).fit(X, y, weight)
-    assert model.gamma_ == resolve_gamma(gamma, X, weight)
+    assert model.gamma_ == resolve_gamma(gamma, X, weight * (1 / weight.sum()))
 
 
 @kernel_models
@@ -166,7 +166,7 @@ def test_prediction_in_blocks_equals_prediction_at_once(model, monkeypatch):
     K = training_input(model, X)
     fitted = clone(model).fit(K, y)
     expected = fitted.decision_function(K)
-    monkeypatch.setattr("optimargin.kernels._BLOCK_ELEMENTS", 200)
+    monkeypatch.setattr("optimargin.kernels.prepared._BLOCK_ELEMENTS", 200)
     np.testing.assert_allclose(fitted.decision_function(K), expected, rtol=1e-8, atol=1e-10)
 
 

@@ -17,9 +17,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from optimargin import LinearODMClassifier, ODMClassifier
-from tests.cases import ESTIMATOR_SOLVERS, ESTIMATORS, models, training_input, two_classes
+from tests.cases import ESTIMATOR_SOLVERS, ODM_ESTIMATORS, models, training_input, two_classes
 
-every_estimator = pytest.mark.parametrize("estimator", ESTIMATORS)
+every_estimator = pytest.mark.parametrize("estimator", ODM_ESTIMATORS)
 every_model = pytest.mark.parametrize("model", models())
 every_solver = pytest.mark.parametrize(("estimator", "solver"), ESTIMATOR_SOLVERS)
 quiet = pytest.mark.filterwarnings("ignore:The sigmoid kernel matrix")
@@ -47,7 +47,7 @@ def test_one_vs_rest_equals_separate_binary_fits(model, iris):
 
 
 @every_estimator
-def test_many_classes_give_one_diagnostic_a_class(estimator, iris):
+def test_many_classes_give_one_diagnostic_per_class(estimator, iris):
     model = estimator(C1=256.0).fit(*iris)
     for name in ("n_iter_", "objective_", "dual_gap_"):
         assert getattr(model, name).shape == (3,)
@@ -224,14 +224,14 @@ def test_weights_of_any_scale_give_the_same_fit(estimator):
 
 
 @every_estimator
-def test_default_prices_are_those_of_a_sample_times_the_sum_of_weights(estimator):
+def test_default_penalties_are_those_of_a_sample_times_the_sum_of_weights(estimator):
     X, y = two_classes()
-    price = estimator().fit(X, y).C1_ / 60
-    assert price == {LinearODMClassifier: 0.25, ODMClassifier: 1.0}[estimator]
+    penalty = estimator().fit(X, y).C1_ / 60
+    assert penalty == {LinearODMClassifier: 0.25, ODMClassifier: 1.0}[estimator]
     weight = np.where(y > 0, 5.0, 2.0)
     by_class = estimator(class_weight={-1.0: 2.0, 1.0: 5.0}).fit(X, y)
     by_sample = estimator().fit(X, y, weight)
-    explicit = estimator(price * weight.sum(), price * weight.sum() / 4).fit(X, y, weight)
+    explicit = estimator(penalty * weight.sum(), penalty * weight.sum() / 4).fit(X, y, weight)
     for model in (by_class, by_sample):
         assert (model.C1_, model.C2_) == (explicit.C1, explicit.C2)
         assert model.objective_ == pytest.approx(explicit.objective_, rel=1e-12)
@@ -241,7 +241,7 @@ def test_default_prices_are_those_of_a_sample_times_the_sum_of_weights(estimator
 
 @every_estimator
 @pytest.mark.parametrize("scale", [1e-300, 1e300])
-def test_weights_that_are_no_sensible_price_are_refused(estimator, scale):
+def test_weights_that_are_no_sensible_penalty_are_refused(estimator, scale):
     X, y = two_classes()
     with pytest.raises(ValueError, match=r"sums to .* give C1 a value, or scale the weights"):
         estimator().fit(X, y, np.full(60, scale))

@@ -1,7 +1,6 @@
 """The estimators that choose their own parameters."""
 
 import pickle
-import warnings
 
 import numpy as np
 import pandas as pd
@@ -10,7 +9,6 @@ from sklearn import config_context
 from sklearn.datasets import load_iris, make_classification
 from sklearn.metrics import accuracy_score, get_scorer, make_scorer
 from sklearn.model_selection import GridSearchCV, GroupKFold, StratifiedKFold
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from optimargin import (
     LinearODMClassifier,
@@ -18,10 +16,10 @@ from optimargin import (
     ODMClassifier,
     ODMClassifierCV,
 )
-from optimargin._selection.machines import ODM
-from optimargin._selection.scoring import smooth_loss
-from optimargin._selection.search import HeldOutLoss
-from optimargin._selection.training import TrainingSet
+from optimargin.objectives import ODM
+from optimargin.selection.criteria import smooth_loss
+from optimargin.selection.data import SelectionData
+from optimargin.selection.search import HeldOutLoss
 
 GRID = {"C1s": [1.0, 16.0, 256.0], "C2s": [1.0, 16.0], "Ds": [0.3, 0.0]}
 PARAM_GRID = {"C1": [1.0, 16.0, 256.0], "C2": [1.0, 16.0], "D": [0.3, 0.0]}
@@ -33,29 +31,15 @@ def make_data(n_samples=80, random_state=0):
     )
 
 
-@parametrize_with_checks(
-    [
-        ODMClassifierCV(max_evals=12),
-        LinearODMClassifierCV(max_evals=12),
-        ODMClassifierCV(C1s=[1, 16], C2s=[4], Ds=[0.2], widths=[1]),
-        LinearODMClassifierCV(C1s=[1, 16], C2s=[4], Ds=[0.2], cv=2),
-    ]
-)
-def test_scikit_learn_contract(estimator, check):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        check(estimator)
-
-
 @pytest.mark.parametrize(
-    ("selector", "estimator", "gammas"),
+    ("selector", "estimator", "gammas", "class_weight", "n_classes"),
     [
-        (ODMClassifierCV, ODMClassifier, [0.02, 0.2]),
-        (LinearODMClassifierCV, LinearODMClassifier, None),
+        (ODMClassifierCV, ODMClassifier, [0.02, 0.2], None, 3),
+        (ODMClassifierCV, ODMClassifier, [0.02, 0.2], "balanced", 2),
+        (LinearODMClassifierCV, LinearODMClassifier, None, "balanced", 3),
+        (LinearODMClassifierCV, LinearODMClassifier, None, None, 2),
     ],
 )
-@pytest.mark.parametrize("class_weight", [None, "balanced"])
-@pytest.mark.parametrize("n_classes", [2, 3])
 def test_exact_folds_equal_grid_search(selector, estimator, gammas, class_weight, n_classes):
     X, y = load_iris(return_X_y=True)
     X, y = X[150 - 50 * n_classes :], y[150 - 50 * n_classes :]
@@ -97,10 +81,10 @@ def test_gradient_is_that_of_the_loss(selector, splits):
     X, y = load_iris(return_X_y=True)
     weight = np.random.default_rng(0).uniform(size=150)
     weight[:3] = 0.0
-    training = TrainingSet(ODM, selector()._make_estimator(), X, y, weight)
+    data = SelectionData(ODM, X, y, weight, kernel=selector()._kernel_choice(), fit_intercept=True)
     if splits is not None:
         splits = list(StratifiedKFold(splits).split(X, y))
-    loss = HeldOutLoss(training, splits, np.random.RandomState(0))
+    loss = HeldOutLoss(data, splits, np.random.RandomState(0))
     low, high = loss.bounds.T
     step = 1e-6
     for share in (0.35, 0.62):

@@ -1,0 +1,385 @@
+"""Refitters: the same values and derivatives from numpy and from the compiled core."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from optimargin.designs import FeatureDesign, GramDesign, LinearGramDesign
+from optimargin.held_out.closed_form import leave_folds_out, leave_one_out
+from optimargin.held_out.compiled import FeatureRefitter, GramRefitter
+from optimargin.held_out.engine import KernelData, LinearData, make_refitter
+from optimargin.held_out.refitter import FeatureTest, Folds, GramTest, NumpyRefitter, Solved
+from optimargin.kernels import Kernel, gamma_of_width, squared_distances
+from optimargin.losses import BandLoss
+from optimargin.objectives import LDM, ODM
+from optimargin.solvers import Newton
+from optimargin.targets import Target
+from tests.cases import LOSSES, labels_target, make_design, make_problem, two_classes
+from tests.python_losses import PlainBand, PlainODM
+
+N_TRAIN, N_TEST = 40, 15
+OBJECTIVES = [ODM(64.0, 16.0, 0.2), ODM(4.0, 4.0, 0.0), ODM(256.0, 8.0, 0.4)]
+every_objective = pytest.mark.parametrize("objective", OBJECTIVES, ids=str)
+with_and_without_intercept = pytest.mark.parametrize("fit_intercept", [True, False])
+
+
+def plain(objective):
+    return PlainODM(objective.C1, objective.C2, objective.D)
+
+
+@pytest.fixture
+def data():
+    """Return rows and test rows, and targets of three outputs, the last of them numbers."""
+    X, y = two_classes(N_TRAIN + N_TEST, 4)
+    rng = np.random.default_rng(7)
+    weight = rng.uniform(0.5, 2.0, size=N_TRAIN)
+    other = np.where(X[:N_TRAIN, 0] > 0.5, 1.0, -1.0)
+    targets = [labels_target(signs, weight) for signs in (y[:N_TRAIN], other)]
+    numbers = rng.normal(size=N_TRAIN)
+    targets.append(Target(numbers, rng.choice([-1.0, 1.0], N_TRAIN), targets[0].weight))
+    return X[:N_TRAIN], X[N_TRAIN:], targets
+
+
+@pytest.fixture
+def folds():
+    encoded = np.arange(N_TRAIN) % 2
+    return Folds.stratified(encoded, 5, 2, np.random.RandomState(0))
+
+
+def kernels_of(X, X_test, log_width=0.0):
+    """Return kernel values, those of the test rows, and the slopes of both by the width."""
+    kernel = Kernel("rbf", gamma_of_width(np.exp(log_width)))
+    out = []
+    for distances in (squared_distances(X), squared_distances(X_test, X)):
+        K = kernel.of_distances(distances)
+        out.append((K, kernel.width_slope(distances, K)))
+    (K, slope), (K_test, slope_test) = out
+    return K, K_test, slope, slope_test
+
+
+def kernel_refitters(data, fit_intercept, log_width=0.0):
+    """Return the refitters of a kernel: numpy, and compiled."""
+    X, X_test, targets = data
+    K, K_test, slope, slope_test = kernels_of(X, X_test, log_width)
+    by_numpy = NumpyRefitter(GramDesign(np.eye(N_TRAIN)), targets, fit_intercept, GramTest(K_test))
+    compiled = GramRefitter(np.eye(N_TRAIN), targets, fit_intercept, K_test)
+    for refitter in (by_numpy, compiled):
+        refitter.change_kernel(K, K_test, slope, slope_test)
+    return by_numpy, compiled
+
+
+def linear_refitters(data, fit_intercept):
+    """Return the refitters of linear data: numpy in both spaces, and compiled in both."""
+    X, X_test, targets = data
+    center = X.mean(axis=0)
+    design, test_design = FeatureDesign(X, center), FeatureDesign(X_test, center)
+    gram, K_test = LinearGramDesign(X, center), (X_test - center) @ (X - center).T
+    test = FeatureTest(test_design)
+    return (
+        NumpyRefitter(design, targets, fit_intercept, test),
+        FeatureRefitter(design, targets, fit_intercept, test, test_design),
+        NumpyRefitter(gram, targets, fit_intercept, GramTest(K_test)),
+        GramRefitter(gram.K.copy(), targets, fit_intercept, K_test, gram),
+    )
+
+
+def smooth(decision):
+    """Return a smooth function of decision values, and its derivatives."""
+    phase = np.arange(decision.size).reshape(decision.shape)
+    return float(np.sin(decision + phase).sum()), np.cos(decision + phase)
+
+
+def values_of(refitter, objective, folds):
+    """Return all that can be asked of a solve, as arrays."""
+    solved = refitter.solve(objective)
+    held_out = solved.leave_folds_out(folds)
+    left = held_out.derivatives(smooth(held_out.decision)[1])
+    solved = refitter.solve(objective)
+    test = solved.predict_test()
+    of_test = test.derivatives(smooth(test.decision)[1])
+    coef, intercept = solved.coef, solved.intercept
+    return {
+        "folds": held_out.decision,
+        "folds by loss": left.by_loss,
+        "folds by width": left.by_width,
+        "test": test.decision,
+        "test by loss": of_test.by_loss,
+        "test by width": of_test.by_width,
+        "coef": coef,
+        "intercept": intercept,
+        "objective": solved.objective,
+        "singles": refitter.solve(objective).leave_one_out(),
+    }
+
+
+def check_same(found, expected, atol, without=()):
+    for name in expected.keys() - set(without):
+        scale = max(1.0, np.abs(expected[name]).max())
+        np.testing.assert_allclose(found[name], expected[name], atol=atol * scale, err_msg=name)
+
+
+@every_objective
+@with_and_without_intercept
+def test_kernels_have_the_same_values_and_derivatives_everywhere(
+    data, folds, objective, fit_intercept
+):
+    by_numpy, compiled = kernel_refitters(data, fit_intercept)
+    expected = values_of(by_numpy, objective, folds)
+    assert expected["folds"].shape == (2, N_TRAIN, 3)
+    assert expected["test"].shape == (N_TEST, 3)
+    assert expected["folds by width"] != 0 != expected["test by width"]
+    check_same(values_of(compiled, objective, folds), expected, 1e-8)
+    python = kernel_refitters(data, fit_intercept)[0]
+    check_same(values_of(python, plain(objective), folds), expected, 1e-8)
+
+
+@every_objective
+@with_and_without_intercept
+def test_linear_data_have_the_same_values_and_derivatives_everywhere(
+    data, folds, objective, fit_intercept
+):
+    first, *others = (
+        values_of(refitter, objective, folds) for refitter in linear_refitters(data, fit_intercept)
+    )
+    assert first["coef"].shape == (3, 4)
+    for other in others:
+        check_same(other, first, 1e-7)
+    python = linear_refitters(data, fit_intercept)[0]
+    check_same(values_of(python, plain(objective), folds), first, 1e-7)
+
+
+def difference(function, step=1e-6):
+    return (function(step) - function(-step)) / (2 * step)
+
+
+@pytest.mark.parametrize("objective", [OBJECTIVES[0], OBJECTIVES[2]], ids=str)
+@with_and_without_intercept
+@pytest.mark.parametrize("which", [0, 1], ids=["numpy", "compiled"])
+@pytest.mark.parametrize("of", ["folds", "test"])
+def test_derivatives_are_those_of_finite_differences(
+    data, folds, objective, fit_intercept, which, of
+):
+    def value(moved, log_width=0.0):
+        refitter = kernel_refitters(data, fit_intercept, log_width)[which]
+        return smooth(values_of(refitter, moved, folds)[of])[0]
+
+    expected = [
+        difference(lambda t: value(replace(objective, C1=objective.C1 * np.exp(t)))),
+        difference(lambda t: value(replace(objective, C2=objective.C2 * np.exp(t)))),
+        difference(lambda t: value(replace(objective, D=objective.D + t))),
+        difference(lambda t: value(objective, t)),
+    ]
+    found = values_of(kernel_refitters(data, fit_intercept)[which], objective, folds)
+    derivatives = [*found[f"{of} by loss"], found[f"{of} by width"]]
+    np.testing.assert_allclose(derivatives, expected, rtol=1e-4, atol=1e-5)
+
+
+@with_and_without_intercept
+@pytest.mark.parametrize("make", [kernel_refitters, linear_refitters])
+def test_the_next_solve_goes_on_from_the_last_and_ends_as_a_first_one(
+    data, folds, fit_intercept, make
+):
+    for warm, cold in zip(make(data, fit_intercept), make(data, fit_intercept), strict=True):
+        for objective in OBJECTIVES[:2]:
+            warm.solve(objective)
+        expected = values_of(cold, OBJECTIVES[2], folds)
+        check_same(values_of(warm, OBJECTIVES[2], folds), expected, 1e-7)
+
+
+@with_and_without_intercept
+def test_paths_are_the_predictions_of_one_solve_after_another(data, fit_intercept):
+    for refitter in (
+        *kernel_refitters(data, fit_intercept),
+        *linear_refitters(data, fit_intercept),
+    ):
+        expected = [refitter.solve(each).predict_test().decision for each in OBJECTIVES]
+        path = refitter.predict_path(OBJECTIVES)
+        assert path.shape == (3, N_TEST, 3)
+        np.testing.assert_allclose(path, expected, atol=1e-8)
+
+
+def test_a_path_that_is_too_hard_for_the_compiled_solver_is_solved_all_the_same(data):
+    refitter = linear_refitters(data, True)[1]
+    expected = refitter.predict_path(OBJECTIVES)
+
+    class GivesUp:
+        def solve_path(self, points, coef):
+            return np.zeros(len(points), dtype=bool)
+
+        def __getattr__(self, name):
+            return getattr(compiled, name)
+
+    compiled = refitter._compiled[0]
+    refitter._compiled[0] = GivesUp()
+    np.testing.assert_allclose(refitter.predict_path(OBJECTIVES), expected, atol=1e-8)
+
+
+def test_models_of_folds_are_refused_after_another_solve(data, folds):
+    compiled = kernel_refitters(data, True)[1]
+    held_out = compiled.solve(OBJECTIVES[0]).leave_folds_out(folds)
+    slope = np.ones(held_out.decision.shape)
+    first = held_out.derivatives(slope)
+    np.testing.assert_array_equal(held_out.derivatives(slope).by_loss, first.by_loss)
+    compiled.solve(OBJECTIVES[1])
+    with pytest.raises(RuntimeError, match="solved again"):
+        held_out.derivatives(slope)
+
+
+def test_models_of_folds_are_refused_after_another_kernel(data, folds):
+    compiled = kernel_refitters(data, True)[1]
+    held_out = compiled.solve(OBJECTIVES[0]).leave_folds_out(folds)
+    compiled.change_kernel(*kernels_of(*data[:2], 1.0))
+    compiled.solve(OBJECTIVES[0])
+    with pytest.raises(RuntimeError, match="solved again"):
+        held_out.derivatives(np.ones(held_out.decision.shape))
+
+
+@pytest.mark.parametrize("design", ["dense-centred", "csr", "gram", "panels-half-kept"])
+@with_and_without_intercept
+@pytest.mark.parametrize("exact", [True, False])
+def test_samples_left_out_of_a_loss_in_python_are_those_of_the_compiled_one(
+    design, fit_intercept, exact
+):
+    X, y = two_classes(40, 4)
+    band = LOSSES[1]
+    folds = np.array_split(np.random.default_rng(0).permutation(40), 4)
+    found = []
+    for loss in (band, PlainBand(band.C1, band.C2, band.D)):
+        made = make_design(design, X)[0]
+        problem = make_problem(loss, made, y, fit_intercept=fit_intercept)
+        best = Newton(tol=1e-14, max_iter=100).solve(problem)
+        fit = (problem, best.coef, best.intercept)
+        found.append((leave_one_out(*fit, exact=exact), leave_folds_out(*fit, folds, exact=exact)))
+    for compiled, python in zip(*found, strict=True):
+        np.testing.assert_allclose(python, compiled, atol=1e-9)
+
+
+@with_and_without_intercept
+@pytest.mark.parametrize("design", ["dense", "gram"])
+def test_the_closed_form_of_numbers_as_targets_is_that_of_refits(design, fit_intercept):
+    """Ridge regression: no sample enters or leaves, so that the closed form is exact."""
+    X, _ = two_classes(25, 3)
+    rng = np.random.default_rng(1)
+    target = Target(rng.normal(size=25), rng.choice([-1.0, 1.0], 25), np.full(25, 1 / 25))
+    made = make_design(design, X)[0]
+    objective = ODM(8.0, 8.0, 0.0)
+    problem = objective.problem(made, target, fit_intercept=fit_intercept)
+    best = Newton(tol=1e-14, max_iter=50).solve(problem)
+    left_out = leave_one_out(problem, best.coef, best.intercept)
+    for i in range(25):
+        refitted = Newton(tol=1e-14, max_iter=50).solve(problem.without([i]))
+        decision = made.decision(refitted.coef)[i] + refitted.intercept
+        assert left_out[i] == pytest.approx(decision, abs=1e-9)
+
+
+def test_folds_deal_out_every_class_evenly():
+    encoded = np.repeat([0, 1, 2], [20, 10, 5])
+    folds = Folds.stratified(encoded, 5, 3, np.random.RandomState(1))
+    assert folds.fold.shape == (3, 35)
+    for fold in folds.fold:
+        counts = np.array([np.bincount(fold[encoded == k], minlength=5) for k in range(3)])
+        np.testing.assert_array_equal(counts, np.array([[4], [2], [1]]) * np.ones((1, 5), int))
+    models = list(folds.models())
+    assert len(models) == 15
+    assert [repeat for repeat, _ in models] == list(np.repeat([0, 1, 2], 5))
+    np.testing.assert_array_equal(
+        np.sort(np.concatenate([rows for _, rows in models[:5]])), range(35)
+    )
+
+
+def test_what_has_no_closed_form_says_so():
+    class Bare(Solved):
+        def predict_test(self):
+            return None
+
+    with pytest.raises(TypeError, match="no closed form"):
+        Bare().leave_one_out()
+    with pytest.raises(TypeError, match="no closed form"):
+        Bare().leave_folds_out(None)
+
+
+def test_the_refitter_follows_from_the_data_and_the_objective(data):
+    X, X_test, targets = data
+    K, K_test, *_ = kernels_of(X, X_test)
+    wide = np.random.default_rng(0).normal(size=(10, 30))
+    few = [Target(t.value[:10], t.orientation[:10], np.full(10, 0.1)) for t in targets]
+    made = {
+        ("kernel", "band"): make_refitter(KernelData(K, K_test), ODM, targets, True),
+        ("kernel", "other"): make_refitter(KernelData(K, K_test), OtherODM, targets, True),
+        ("linear", "band"): make_refitter(LinearData(X), ODM, targets, True),
+        ("linear", "other"): make_refitter(LinearData(X), OtherODM, targets, True),
+        ("sparse", "band"): make_refitter(LinearData(sp.csr_array(X)), ODM, targets, True),
+        ("wide", "band"): make_refitter(LinearData(wide), ODM, few, True),
+        ("wide", "other"): make_refitter(LinearData(wide), OtherODM, few, True),
+    }
+    assert {key: type(refitter) for key, refitter in made.items()} == {
+        ("kernel", "band"): GramRefitter,
+        ("kernel", "other"): NumpyRefitter,
+        ("linear", "band"): FeatureRefitter,
+        ("linear", "other"): NumpyRefitter,
+        ("sparse", "band"): NumpyRefitter,
+        ("wide", "band"): GramRefitter,
+        ("wide", "other"): NumpyRefitter,
+    }
+    with pytest.raises(TypeError, match="No refitter takes a list"):
+        make_refitter([], ODM, targets, True)
+
+
+class OtherODM(PlainODM):
+    """A machine whose loss is not the compiled one."""
+
+
+@with_and_without_intercept
+def test_refitters_of_wide_data_agree_on_test_samples(fit_intercept):
+    rng = np.random.default_rng(0)
+    X, X_test = rng.normal(size=(12, 30)) + 1.0, rng.normal(size=(5, 30)) + 1.0
+    target = labels_target(np.where(np.arange(12) % 3 == 0, 1.0, -1.0))
+    center = X.mean(axis=0) if fit_intercept else None
+    data = LinearData(X, center, X_test)
+    objective = ODM(8.0, 2.0, 0.2)
+    compiled = make_refitter(data, ODM, [target], fit_intercept).solve(objective)
+    by_numpy = make_refitter(data, OtherODM, [target], fit_intercept).solve(plain(objective))
+    expected = X_test @ compiled.coef[0] + compiled.intercept[0]
+    for solved in (compiled, by_numpy):
+        np.testing.assert_allclose(solved.predict_test().decision[:, 0], expected, atol=1e-9)
+    np.testing.assert_allclose(by_numpy.coef, compiled.coef, atol=1e-9)
+    sparse = LinearData(sp.csr_array(X), None, sp.csr_array(X_test))
+    solved = make_refitter(sparse, ODM, [target], fit_intercept).solve(objective)
+    uncentred = LinearData(X, None, X_test)
+    dense = make_refitter(uncentred, ODM, [target], fit_intercept).solve(objective)
+    np.testing.assert_allclose(
+        solved.predict_test().decision, dense.predict_test().decision, atol=1e-9
+    )
+
+
+@with_and_without_intercept
+@pytest.mark.parametrize("make", ["kernel", "linear", "wide"])
+def test_refitters_of_the_ldm_predict_as_their_coefficients_say(data, fit_intercept, make):
+    X, X_test, targets = data
+    targets = targets[:2]
+    objective = LDM(0.25, 0.1, 10.0)
+    if make == "kernel":
+        K, K_test, *_ = kernels_of(X, X_test)
+        refitter = make_refitter(KernelData(K, K_test), LDM, targets, fit_intercept)
+        rows = K_test
+    else:
+        rng = np.random.default_rng(0)
+        if make == "wide":
+            X, X_test = rng.normal(size=(N_TRAIN, 60)), rng.normal(size=(N_TEST, 60))
+        refitter = make_refitter(LinearData(X, None, X_test), LDM, targets, fit_intercept)
+        rows = X_test
+    solved = refitter.solve(objective)
+    coef = solved.coef
+    if make != "kernel":
+        assert isinstance(refitter.design, LinearGramDesign)
+        coef = np.array([refitter.design.to_features(theta)[0] for theta in coef])
+    expected = rows @ coef.T + solved.intercept
+    np.testing.assert_allclose(solved.predict_test().decision, expected, atol=1e-7)
+    with pytest.raises(TypeError, match="no closed form"):
+        solved.leave_one_out()
+
+
+def test_the_loss_of_the_machine_is_the_band_loss():
+    assert ODM(4.0, 1.0, 0.1).loss() == BandLoss(4.0, 1.0, 0.1)
