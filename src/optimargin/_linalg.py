@@ -22,13 +22,14 @@ class Factor:
     """
 
     def __init__(self, A, *, shift=0.0):
-        self._A, self._shift = A, shift
+        self._shift = shift
         self.ridge = 0.0
+        shifted = A
         if shift:
-            A = A.copy()
-            A[np.diag_indices_from(A)] += shift
-        if not self._factorise(A, overwrite=bool(shift)):
-            self._raise_diagonal()
+            shifted = A.copy()
+            shifted[np.diag_indices_from(A)] += shift
+        if not self._factorise(shifted, overwrite=bool(shift)):
+            self.raise_diagonal(A)
 
     def _factorise(self, A, *, overwrite):
         """Return whether `A` has a factor, and set it."""
@@ -37,9 +38,9 @@ class Factor:
         # Not every LAPACK reports a NaN, which ends up on the diagonal wherever it was.
         return info == 0 and bool(np.isfinite(self.upper.diagonal()).all())
 
-    def _raise_diagonal(self):
-        """Raise the diagonal, ten times as much at each attempt."""
-        A, n = self._A, self._A.shape[0]
+    def raise_diagonal(self, A):
+        """Raise the diagonal of `A`, ten times as much at each attempt."""
+        n = A.shape[0]
         diagonal = np.abs(np.diagonal(A)) + self._shift
         floor = n * np.finfo(np.float64).eps
         diagonal = diagonal + floor * (diagonal.max(initial=0.0) or 1.0)
@@ -73,4 +74,6 @@ def solve_spd(A, b):
         solution = factor.solve(b)
         if np.isfinite(solution).all():
             return solution
-        factor._raise_diagonal()
+        if not np.isfinite(b).all():
+            raise LinAlgError("The right-hand side is not finite.")
+        factor.raise_diagonal(A)

@@ -47,8 +47,11 @@ class Loss(ABC):
     def smoothness(self) -> float:
         """The largest second derivative."""
 
-    half_width: float = 0.0
-    """l'(r) vanishes for ``|r| <= half_width`` at most, and perhaps on all of one side."""
+    half_width: float = np.inf
+    """``l'(r) >= 0`` for ``r > half_width`` and ``l'(r) <= 0`` for ``r < -half_width``.
+
+    Optional; with an intercept, chunks have no certificate unless it is finite.
+    """
 
     def evaluate(self, decision, target, offset=0.0):
         """Return value and derivatives over all samples, at decision values plus `offset`.

@@ -119,6 +119,9 @@ class Classification(Task):
     def from_totals(cls, classes, totals, class_weight=None, present=None):
         """Return the task of classes, given the sums of their sample weights."""
         present = np.ones(classes.size, dtype=bool) if present is None else present
+        if isinstance(class_weight, dict):  # may name classes that are absent here
+            class_weight = dict(zip(classes, _given_factors(classes, class_weight), strict=True))
+            class_weight = {label: class_weight[label] for label in classes[present]}
         factor = np.zeros(classes.size)
         factor[present] = _checked_factors(classes[present], totals[present], class_weight)
         return cls(classes, factor, float(totals @ factor))
@@ -245,6 +248,11 @@ def _class_factors(classes, totals, class_weight):
         with np.errstate(divide="ignore"):
             factor = totals.sum() / (totals.size * totals)
         return np.where(totals == 0, 0.0, factor)
+    return _given_factors(classes, class_weight)
+
+
+def _given_factors(classes, class_weight):
+    """Return the factors of a dict, one for classes that it does not name, checked."""
     factor = compute_class_weight(class_weight, classes=classes, y=classes)
     if not (np.isfinite(factor).all() and (factor >= 0).all()):
         raise ValueError(

@@ -30,6 +30,7 @@ class StiffTailLoss(Loss):
     knee: float
 
     parameters = ("log C",)
+    half_width = 0.0  # the slope is zero up to r = 0, and positive beyond
 
     def terms(self, shortfall):
         near, far = np.maximum(shortfall, 0), np.maximum(shortfall - self.knee, 0)

@@ -13,10 +13,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from optimargin.dask._chunks import DaskChunks
 from optimargin.dask._collections import aligned_blocks, as_array, feature_names, is_frame
+from optimargin.estimators._callbacks import CALLBACKS, CallbackSupportMixin
 from optimargin.estimators._store import StoreMixin, public_attributes
 
 
-class DaskClassifier(StoreMixin, ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
+class DaskClassifier(
+    StoreMixin, CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=ABCMeta
+):
     """Fit an in-memory estimator to blocks, and predict block by block.
 
     Parameters
@@ -96,7 +99,11 @@ class DaskClassifier(StoreMixin, ClassifierMixin, BaseEstimator, metaclass=ABCMe
             feature_names=feature_names(X),
             timeout=self.worker_timeout,
         )
-        local = self._plain().fit_chunks(chunks)
+        local = self._plain()
+        if CALLBACKS in vars(self):  # the plain estimator reports to them
+            vars(local)[CALLBACKS] = vars(self)[CALLBACKS]
+        local.fit_chunks(chunks)
+        vars(local).pop(CALLBACKS, None)
         rounds = {"n_rounds_": chunks.n_rounds}
         self._store({**public_attributes(local), **rounds, "_local": local})
         return self

@@ -15,6 +15,10 @@ except ImportError:  # scikit-learn < 1.9
         return method
 
 
+CALLBACKS = "_skl_callbacks"
+"""Where `set_callbacks` keeps them."""
+
+
 class FitTasks:
     """The tasks of a fit as callbacks see them: one per problem, with one per iteration below it.
 
@@ -35,7 +39,7 @@ class FitTasks:
         self._lock = Lock()  # problems over chunks, and grids, are solved in threads
 
     def __enter__(self):
-        if getattr(self._estimator, "_skl_callbacks", None):
+        if getattr(self._estimator, CALLBACKS, None):
             self._context = self._estimator._init_callback_context(max_subtasks=self._n_tasks)
             self._context.call_on_fit_task_begin(estimator=self._estimator)
         return self

@@ -1,8 +1,9 @@
 """What all classifiers share: classes, weights, predictions."""
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin, _fit_context
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.multiclass import check_classification_targets
@@ -29,7 +30,7 @@ class Classifier(ClassifierMixin, BaseLearner):
 
     @with_callbacks
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the classifier.
 
         Parameters
@@ -92,7 +93,7 @@ class Classifier(ClassifierMixin, BaseLearner):
         warn_if_short(self, found.fit)
         return self
 
-    def predict(self, X):
+    def predict(self, X: Any) -> np.ndarray:
         """Predict class labels.
 
         Parameters
@@ -106,7 +107,7 @@ class Classifier(ClassifierMixin, BaseLearner):
         scores = self._scores(X)
         return self._task().decode(scores)
 
-    def decision_function(self, X):
+    def decision_function(self, X: Any) -> np.ndarray:
         """Return the decision values.
 
         Parameters

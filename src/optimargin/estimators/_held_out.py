@@ -1,6 +1,9 @@
 """What the closed forms tell about a fit: samples and folds left out, bounds of the error."""
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import StrOptions, validate_params
 
 from optimargin.estimators._classifier import Classifier
@@ -12,7 +15,14 @@ from optimargin.training.rebuild import solution_of
 class HeldOutMethods(Classifier):
     """Held-out decision values of the training samples, without fitting again."""
 
-    def loo_decision_function(self, X=None, y=None, sample_weight=None, *, exact=False):
+    def loo_decision_function(
+        self,
+        X: Any = None,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        exact: bool = False,
+    ) -> np.ndarray:
         """Return for each training sample the decision value of the model without it.
 
         No model is refitted: the loss is quadratic on the active set of the fit, so the values

@@ -17,10 +17,12 @@ class StoreMixin:
 
 def fitted_names(estimator) -> list[str]:
     """Return the names of what a fit has set on an estimator."""
+    parameters = estimator.get_params(deep=False)
     return [
         name
         for name in vars(estimator)
-        if (name.endswith("_") and not name.startswith("_")) or name in _PRIVATE
+        if name in _PRIVATE
+        or (name.endswith("_") and not name.startswith("_") and name not in parameters)
     ]
 
 

@@ -3,8 +3,10 @@
 from copy import copy
 from dataclasses import replace
 from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -24,6 +26,9 @@ from optimargin.solvers import SOLVERS
 from optimargin.solvers.stream import StreamState, follow
 from optimargin.tasks import Classification, check_known
 from optimargin.training import LinearModel
+
+if TYPE_CHECKING:
+    from optimargin.chunks import Chunks
 
 ODM_CONSTRAINTS: dict = {
     "C1": [Interval(Real, 0, LARGEST, closed="right"), None],
@@ -226,7 +231,7 @@ class ODMClassifier(HeldOutMethods, KernelForm, Classifier):
 
     @with_callbacks
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit_chunks(self, chunks):
+    def fit_chunks(self, chunks: "Chunks") -> Self:
         """Fit the classifier to data that do not fit in memory.
 
         Every pass reads all chunks; a fit takes about ten passes.
@@ -392,7 +397,7 @@ class LinearODMClassifier(HeldOutMethods, LinearForm, Classifier):
 
     @with_callbacks
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit_chunks(self, chunks):
+    def fit_chunks(self, chunks: "Chunks") -> Self:
         """Fit the classifier to data that do not fit in memory.
 
         Every pass reads all chunks; a fit takes about ten passes with up to 2000 features.
@@ -422,7 +427,13 @@ class LinearODMClassifier(HeldOutMethods, LinearForm, Classifier):
         return self._fit_chunks(chunks)
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X, y, classes=None, sample_weight=None):
+    def partial_fit(
+        self,
+        X: Any,
+        y: ArrayLike,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
         """Learn from one batch of a stream that does not fit in memory.
 
         Every call makes one pass of stochastic gradient steps over the batch. With t samples
@@ -509,5 +520,6 @@ class LinearODMClassifier(HeldOutMethods, LinearForm, Classifier):
     def _stream_objective(self):
         """Return the objective of a stream; by default with the penalties of a fit before."""
         if self.C1 is None and hasattr(self, "C1_"):
-            return ODM(self.C1_, self.C2_, self.D).resolve(_STREAM_WEIGHT)
+            C2 = self.C2_ if self.C2 is None else self.C2
+            return ODM(self.C1_, C2, self.D).resolve(_STREAM_WEIGHT)
         return self._objective().resolve(_STREAM_WEIGHT)

@@ -10,7 +10,9 @@ import inspect
 import json
 from importlib.metadata import version
 from io import BytesIO
+from os import PathLike
 from pathlib import Path
+from typing import Any
 from zipfile import ZIP_STORED, BadZipFile, ZipFile
 
 import numpy as np
@@ -32,7 +34,9 @@ class ModelFileError(ValueError):
     """A model file that cannot be read, or a model that cannot be written to one."""
 
 
-def save_model(estimator, path, *, notes=None):
+def save_model(
+    estimator: Any, path: str | PathLike[str], *, notes: dict[str, Any] | None = None
+) -> None:
     """Save a fitted estimator to a file.
 
     Parameters
@@ -93,7 +97,7 @@ def save_model(estimator, path, *, notes=None):
         temporary.write_bytes(archive.getbuffer())
 
 
-def load_model(path):
+def load_model(path: str | PathLike[str]) -> Any:
     """Load an estimator from a file written by `save_model`.
 
     Parameters
@@ -162,7 +166,7 @@ def _archived(estimator):
     return content
 
 
-def read_model_header(path):
+def read_model_header(path: str | PathLike[str]) -> dict[str, Any]:
     """Return the header of a model file, without loading the model.
 
     Parameters
@@ -261,10 +265,14 @@ def _check_model(estimator):
     n_rows = 1 if len(est.classes_) == 2 else len(est.classes_)
     expected: dict[str, tuple] = {"intercept_": (n_rows,)}
     if "dual_coef_" in arrays:
-        n_support = est.support_.shape[0]
-        expected["dual_coef_"] = (n_rows, n_support)
-        if not kernel_class(est.kernel).is_precomputed:
-            expected["support_vectors_"] = (n_support, est.n_features_in_)
+        is_precomputed = kernel_class(est.kernel).is_precomputed
+        # Landmarks that were chosen in chunks have no index: `support_` may be missing.
+        known = est.support_ if is_precomputed else est.support_vectors_
+        expected["dual_coef_"] = (n_rows, known.shape[0])
+        if not is_precomputed:
+            expected["support_vectors_"] = (known.shape[0], est.n_features_in_)
+        if "support_" in arrays:
+            expected["support_"] = (known.shape[0],)
     elif "coef_" in arrays:
         expected["coef_"] = (n_rows, est.n_features_in_)
     for name, shape in expected.items():

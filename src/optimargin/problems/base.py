@@ -2,7 +2,7 @@
 
 A problem is minimised over coefficients in the representation of its design, and an intercept.
 Solvers see it through these names alone; which of them a solver uses, it says itself
-(`Solver.needs`).
+(`Solver.problem_type` and `Solver.design_type`).
 
     design           the matrix of features (`optimargin.designs`)
     fit_intercept    whether an unpenalised intercept is fitted

@@ -133,18 +133,6 @@ class LDMProblem:
         """u: sample weights that give both classes weight one half."""
         return self.weight * (1 - self.imbalance * self.y) / (1 - self.imbalance**2)
 
-    def with_parameters(self, C, lambda1, lambda2):
-        """Return the problem on the same samples with other parameters."""
-        return LDMProblem(
-            self.design,
-            self.y,
-            self.weight,
-            C,
-            lambda1,
-            lambda2,
-            fit_intercept=self.fit_intercept,
-        )
-
     def variance_gradient(self, score):
         """Return A f for the decision values f, intercept included."""
         mean = self.weight @ (self.y * score)

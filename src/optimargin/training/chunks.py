@@ -363,9 +363,9 @@ class Rounds:
         if len(outputs) == 1:
             return [solve(outputs[0], lambda request: self._pass([request])[0])]
         threads = [Thread(target=self._solve, args=(solve, o), daemon=True) for o in outputs]
-        for thread in threads:
-            thread.start()
         try:
+            for thread in threads:
+                thread.start()
             while self._serve_next(len(outputs)):
                 pass
         except BaseException as error:
@@ -373,7 +373,8 @@ class Rounds:
             raise
         finally:
             for thread in threads:
-                thread.join()
+                if thread.ident is not None:  # it was started
+                    thread.join()
         return [self._finished[output] for output in outputs]
 
     def _serve_next(self, n_outputs):

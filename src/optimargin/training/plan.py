@@ -95,6 +95,8 @@ class Plan:
         The precision of kernel values; that of the data when None.
     max_bytes : float
         For kernel values that are kept.
+    landmarks : bool
+        Whether the design grows with the landmarks that are found on the way.
     solver_options : dict
         What the solver's constructor is given besides tolerance, limit and seed.
     """
@@ -103,6 +105,7 @@ class Plan:
     design: str
     dtype: Any = None
     max_bytes: float = np.inf
+    landmarks: bool = False
     solver_options: dict[str, Any] = field(default_factory=dict)
 
 
@@ -240,7 +243,7 @@ def choose_linear_solver(X, smoothness, tol):
 def _plan_kernel(X, objective, kernel, options):
     if options.approximation is not None:
         check_approximation(kernel, options)
-        return Plan("newton", "landmarks", max_bytes=options.max_bytes)
+        return Plan("newton", "landmarks", max_bytes=options.max_bytes, landmarks=True)
     n_samples = X.shape[0]
     solver = options.solver
     if solver == "auto":

@@ -46,7 +46,7 @@ def rebuild(X, targets, objective, *, kernel, options, model, solved_by) -> Rebu
     """
     made_kernel, X, targets, rows = prepare(X, targets, kernel)
     plan = plan_closed_form(X, objective, made_kernel, options, solved_by)
-    if plan.design == "landmarks":
+    if plan.landmarks:
         design = known_landmarks(made_kernel, X, model.vectors, plan.max_bytes)
     else:
         design = make_design(

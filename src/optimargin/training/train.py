@@ -84,7 +84,7 @@ def train(
     if plan is None:
         plan = plan_fit(X, objective, made_kernel, options)
     progress = NoProgress() if progress is None else progress
-    if plan.design == "landmarks":
+    if plan.landmarks:
         return train_landmarks(
             X,
             targets,
