@@ -21,6 +21,9 @@ from optimargin.tasks import winning_class
 
 # How sharply the smooth 0-1 loss falls at margin 0, in units of the mean absolute margin.
 SHARPNESS = 2.0
+# Mean absolute margin below which decision values are noise, where targets are -1 and +1: rounding
+# errors must not be scaled up to predictions.
+NEGLIGIBLE = 1e-6
 
 
 @dataclass(frozen=True)
@@ -194,6 +197,8 @@ def true_margins(decision, encoded):
 def smooth_loss(decision, encoded, weight, sharpness=SHARPNESS):
     """Return the mean of ``sigmoid(-sharpness margin / mean|margin|)`` and its derivative.
 
+    Where the mean absolute margin is negligible, the loss is one half.
+
     Parameters
     ----------
     decision : ndarray of shape (n_samples, n_outputs)
@@ -208,14 +213,15 @@ def smooth_loss(decision, encoded, weight, sharpness=SHARPNESS):
     slope : ndarray of shape (n_samples, n_outputs)
     """
     margin, rival = true_margins(decision, encoded)
-    scale = weight @ np.abs(margin)
-    if not scale > 0:
-        return 0.5, np.zeros_like(decision)
+    mean = weight @ np.abs(margin)
+    scale = max(mean, NEGLIGIBLE)
     relative = margin / scale
     # 1 / (1 + exp(z)) by tanh, which cannot overflow
     share = 0.5 - 0.5 * np.tanh(0.5 * sharpness * relative)
     steepness = weight * share * (1 - share) * (sharpness / scale)
-    by_margin = (steepness @ relative) * weight * np.sign(margin) - steepness
+    by_margin = -steepness
+    if mean > NEGLIGIBLE:  # the scale moves with the margins
+        by_margin += (steepness @ relative) * weight * np.sign(margin)
     slope = np.zeros_like(decision)
     if rival is None:
         slope[:, 0] = np.where(encoded == 1, by_margin, -by_margin)
