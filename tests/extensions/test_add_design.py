@@ -8,8 +8,8 @@ import pytest
 from optimargin import LinearODMClassifier
 from optimargin.designs import FeatureDesign
 from optimargin.designs.base import FeatureSpaceDesign
-from optimargin.held_out import Folds, leave_one_out
-from optimargin.held_out.refitter import NumpyRefitter
+from optimargin.held_out import leave_one_out
+from optimargin.held_out.refitter import Folds, NumpyRefitter
 from optimargin.objectives import ODM
 from optimargin.solvers import SOLVERS
 from optimargin.tasks import Classification

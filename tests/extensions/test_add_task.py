@@ -13,7 +13,8 @@ from optimargin.kernels import KernelChoice
 from optimargin.objectives import ODM
 from optimargin.targets import Target
 from optimargin.tasks import Task
-from optimargin.training import Options, rebuild, train, train_chunks
+from optimargin.training import Options, rebuild, train
+from optimargin.training.chunks import train_chunks
 from optimargin.training.rebuild import solution_of
 from optimargin.training.train import NoProgress
 

@@ -15,7 +15,7 @@ from optimargin.estimators._base import BaseLearner
 from optimargin.estimators._callbacks import FitTasks, with_callbacks
 from optimargin.estimators._words import explained, notify_user, warn_if_short
 from optimargin.tasks import Classification, check_known
-from optimargin.training import rebuild, train, train_chunks
+from optimargin.training import rebuild, train
 
 CLASS_WEIGHT = [dict, StrOptions({"balanced"}), None]
 
@@ -76,6 +76,8 @@ class Classifier(ClassifierMixin, BaseLearner):
 
     def _fit_chunks(self, chunks):
         """Fit to chunks and store what was found."""
+        from optimargin.training.chunks import train_chunks  # the command starts without it
+
         with FitTasks(self, None) as progress, explained():
             found = train_chunks(
                 chunks,

@@ -1,6 +1,8 @@
-"""From data to a fit: plan, design, problems, solver, model."""
+"""From data to a fit: plan, design, problems, solver, model.
 
-from optimargin.training.chunks import train_chunks
+Training on chunks is in `chunks`, which a fit in memory does not need to import.
+"""
+
 from optimargin.training.fit import Fit
 from optimargin.training.models import KernelModel, LinearModel
 from optimargin.training.plan import Options, Plan, plan_fit
@@ -18,5 +20,4 @@ __all__ = [
     "plan_fit",
     "rebuild",
     "train",
-    "train_chunks",
 ]
