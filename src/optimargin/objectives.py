@@ -7,7 +7,7 @@ coordinates of the search become parameters. A new machine with a loss of its ow
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -37,6 +37,9 @@ class Objective(ABC):
         order; 1 prefers small values, -1 large ones.
     bounds : ndarray of shape (n_parameters, 2)
         Of the search without a grid, in its own coordinates x.
+    spread : ndarray of shape (n_parameters, 2) or None
+        Where the search looks first, by default everywhere within the bounds. It may leave this
+        box later.
     has_closed_form : bool
         Whether samples left out are predicted without fitting again.
     has_gradient : bool
@@ -47,13 +50,22 @@ class Objective(ABC):
     paper: ClassVar[dict[str, np.ndarray]]
     smoother: ClassVar[dict[str, int]]
     bounds: ClassVar[np.ndarray]
+    spread: ClassVar[np.ndarray | None] = None
     has_closed_form: ClassVar[bool] = False
     has_gradient: ClassVar[bool] = False
 
     @classmethod
     @abstractmethod
-    def at(cls, x) -> dict[str, float]:
-        """Return the parameters at coordinates of the search."""
+    def at(cls, x, unit: float) -> dict[str, float]:
+        """Return the parameters at coordinates of the search.
+
+        Parameters
+        ----------
+        x : ndarray of shape (n_parameters,)
+        unit : float
+            The penalty that is one per sample and free of the units of the data
+            (`optimargin.training.units`).
+        """
 
     @classmethod
     def chain(cls, by_loss) -> np.ndarray:
@@ -70,13 +82,14 @@ class Objective(ABC):
         """
         raise TypeError(f"{cls.__name__} has no derivatives.")
 
-    def resolve(self, total_weight: float) -> "Objective":
+    def resolve(self, unit: Callable[[], float]) -> "Objective":
         """Return the objective with numbers in place of None.
 
         Parameters
         ----------
-        total_weight : float
-            The sum of the weights of all samples, by which weights are normalised.
+        unit : callable
+            Returns the penalty that is one per sample, as in `at`; called only where a number
+            depends on it.
         """
         return self
 
@@ -118,32 +131,31 @@ class ODM(AdditiveObjective):
     Attributes
     ----------
     C1 : float or None
-        Penalty below the band; None is `default_penalty` times the sum of the weights.
+        Penalty below the band; None is `default_penalty` times the unit of the data.
     C2 : float or None
         Penalty above the band; None is a quarter of `C1`.
     D : float
         Half-width of the band.
-    default_penalty : float
-        Per unit of weight.
     """
 
     C1: float | None = None
     C2: float | None = None
-    D: float = 0.2
-    default_penalty: float = 1.0
+    D: float = 0.5
 
     has_gradient = True
     loss_type = BandLoss
+    default_penalty: ClassVar[float] = 2.0  # C1 by default, in units of the data
     share_above: ClassVar[float] = 0.25  # C2 / C1 by default
     paper = {"C1": 2.0 ** np.arange(11), "C2": 2.0 ** np.arange(11), "D": np.arange(6) / 10}
     smoother = {"C1": 1, "C2": 1, "D": -1, "gamma": 1}
-    # log2 C1, log2 C2 / C1, D
-    bounds = np.array([[-1.0, 14.0], [-10.0, 0.0], [0.0, 0.6]])
+    # log2 C1 / unit, log2 C2 / C1, D
+    bounds = np.array([[-8.0, 11.0], [-10.0, 0.0], [0.0, 0.6]])
+    spread = np.array([[-8.0, 6.0], [-10.0, 0.0], [0.0, 0.6]])
 
     @classmethod
-    def at(cls, x):
-        """Return C1, C2 and D at ``(log2 C1, log2 C2 / C1, D)``."""
-        C1 = 2.0 ** x[0]
+    def at(cls, x, unit):
+        """Return C1, C2 and D at ``(log2 C1 / unit, log2 C2 / C1, D)``."""
+        C1 = unit * 2.0 ** x[0]
         return {"C1": float(C1), "C2": float(C1 * 2.0 ** x[1]), "D": float(x[2])}
 
     @classmethod
@@ -152,15 +164,15 @@ class ODM(AdditiveObjective):
         by_C1, by_C2, by_D = by_loss
         return np.array([_LN2 * (by_C1 + by_C2), _LN2 * by_C2, by_D])
 
-    def resolve(self, total_weight):
+    def resolve(self, unit):
         """Return the machine with its penalties as numbers."""
         C1 = self.C1
         if C1 is None:
-            C1 = self.default_penalty * total_weight
+            C1 = self.default_penalty * unit()
             if not 1 / LARGEST <= C1 <= LARGEST:
                 raise ValueError(
-                    f"sample_weight (times class_weight) sums to {total_weight:.3g}, which is no "
-                    "sensible C1: give C1 a value, or scale the weights to a mean of one."
+                    f"The default C1 would be {C1:.3g}: give C1 a value, or scale sample_weight "
+                    "to a mean of one and the features to a variance of one."
                 )
         C2 = self.share_above * C1 if self.C2 is None else self.C2
         return replace(self, C1=float(C1), C2=float(C2), D=float(self.D))
@@ -198,12 +210,12 @@ class LDM(Objective):
     bounds = np.array([[-8.0, 8.0], [-10.0, 0.0], [-1.0, 14.0]])
 
     @classmethod
-    def at(cls, x):
+    def at(cls, x, unit):
         """Return lambda1, lambda2 and C at ``(log2 lambda1, log2 lambda2 / C, log2 C)``."""
         C = 2.0 ** x[2]
         return {"lambda1": float(2.0 ** x[0]), "lambda2": float(C * 2.0 ** x[1]), "C": float(C)}
 
-    def resolve(self, total_weight):
+    def resolve(self, unit):
         """Return the machine, its numbers checked."""
         for name in ("C", "lambda1", "lambda2"):
             value = float(getattr(self, name))

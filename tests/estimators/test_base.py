@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_iris, make_classification
@@ -224,16 +225,22 @@ def test_weights_of_any_scale_give_the_same_fit(estimator):
 
 
 @every_estimator
-def test_default_penalties_are_those_of_a_sample_times_the_sum_of_weights(estimator):
+def test_default_penalties_are_two_per_sample_in_units_of_the_data(estimator):
     X, y = two_classes()
-    penalty = estimator().fit(X, y).C1_ / 60
-    assert penalty == {LinearODMClassifier: 0.25, ODMClassifier: 1.0}[estimator]
     weight = np.where(y > 0, 5.0, 2.0)
+
+    def penalty(weight):
+        mean = np.average(X, axis=0, weights=weight)
+        variance = np.average(np.square(X - mean), axis=0, weights=weight).sum()
+        unit = {LinearODMClassifier: variance, ODMClassifier: 1.0}[estimator]
+        return 2.0 * weight.sum() / unit
+
+    assert estimator().fit(X, y).C1_ == pytest.approx(penalty(np.ones(60)), rel=1e-12)
     by_class = estimator(class_weight={-1.0: 2.0, 1.0: 5.0}).fit(X, y)
     by_sample = estimator().fit(X, y, weight)
-    explicit = estimator(penalty * weight.sum(), penalty * weight.sum() / 4).fit(X, y, weight)
+    explicit = estimator(penalty(weight), penalty(weight) / 4).fit(X, y, weight)
     for model in (by_class, by_sample):
-        assert (model.C1_, model.C2_) == (explicit.C1, explicit.C2)
+        assert (model.C1_, model.C2_) == pytest.approx((explicit.C1, explicit.C2), rel=1e-12)
         assert model.objective_ == pytest.approx(explicit.objective_, rel=1e-12)
     assert estimator(C1=2.0).fit(X, y).C2_ == 0.5
     assert estimator(C2=0.0).fit(X, y).C2_ == 0.0
@@ -243,8 +250,23 @@ def test_default_penalties_are_those_of_a_sample_times_the_sum_of_weights(estima
 @pytest.mark.parametrize("scale", [1e-300, 1e300])
 def test_weights_that_are_no_sensible_penalty_are_refused(estimator, scale):
     X, y = two_classes()
-    with pytest.raises(ValueError, match=r"sums to .* give C1 a value, or scale the weights"):
+    with pytest.raises(ValueError, match=r"give C1 a value, or scale sample_weight to a mean"):
         estimator().fit(X, y, np.full(60, scale))
+
+
+@pytest.mark.parametrize("model", [LinearODMClassifier(), ODMClassifier(kernel="linear")])
+def test_default_linear_models_do_not_depend_on_the_units_of_the_features(model):
+    X, y = two_classes()
+    reference = model.fit(X, y).decision_function(X)
+    for scale, shift in ((1e-4, 0.0), (1e4, 0.0), (1.0, 10.0)):
+        Z = scale * X + shift
+        np.testing.assert_allclose(model.fit(Z, y).decision_function(Z), reference, rtol=1e-6)
+
+
+def test_features_that_are_constant_have_a_default_penalty():
+    y = np.array([0, 0, 1])
+    for X in (np.ones((3, 2)), np.zeros((3, 2)), csr_array(np.ones((3, 2)))):
+        assert LinearODMClassifier().fit(X, y).C1_ == 6.0
 
 
 @every_estimator

@@ -266,7 +266,7 @@ def test_the_choice_of_the_number_of_landmarks_is_heard_and_ended():
     "model",
     [
         LinearODMClassifier(random_state=0),
-        ODMClassifier(approximation="nystrom", n_components=20, random_state=0),
+        ODMClassifier(D=0.2, approximation="nystrom", n_components=20, random_state=0),
     ],
     ids=["linear", "landmarks"],
 )

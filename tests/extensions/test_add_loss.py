@@ -67,11 +67,11 @@ class StiffTail(AdditiveObjective):
     has_gradient = True
     paper = {"C": 2.0 ** np.arange(11)}
     smoother = {"C": 1, "gamma": 1}
-    bounds = np.array([[-1.0, 14.0]])  # log2 C
+    bounds = np.array([[-8.0, 8.0]])  # log2 C, per sample
 
     @classmethod
-    def at(cls, x):
-        return {"C": float(2.0 ** x[0])}
+    def at(cls, x, unit):
+        return {"C": float(unit * 2.0 ** x[0])}
 
     @classmethod
     def chain(cls, by_loss):

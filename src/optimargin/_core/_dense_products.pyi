@@ -8,6 +8,9 @@ Data: TypeAlias = NDArray[np.floating]
 Index: TypeAlias = NDArray[np.integer]
 
 def sum_of_squares(values: Data, partial: Vector, n_threads: int) -> float: ...
+def dense_moments(
+    X: Data, pivot: Vector, weight: Vector, partial: Vector, squares: Vector, n_threads: int
+) -> None: ...
 def dense_matvec(X: Data, v: Vector, shift: float, out: Vector, n_threads: int) -> None: ...
 def dense_matvec_on(
     X: Data, rows: Index, v: Vector, shift: float, out: Vector, n_threads: int

@@ -24,6 +24,14 @@ cdef extern from "dense_rows.h" nogil:
     )
     double optimargin_sum_of_squares_float(const float* x, Py_ssize_t n)
     double optimargin_sum_of_squares_double(const double* x, Py_ssize_t n)
+    double optimargin_moments_float(
+        const float* X, Py_ssize_t n, Py_ssize_t d, const double* pivot, const double* weight,
+        double* first
+    )
+    double optimargin_moments_double(
+        const double* X, Py_ssize_t n, Py_ssize_t d, const double* pivot, const double* weight,
+        double* first
+    )
 
 
 cdef inline void times_vector(
@@ -59,6 +67,33 @@ def sum_of_squares(const floating[::1] values, double[::1] partial, int n_thread
         else:
             partial[t] = optimargin_sum_of_squares_double(&values[0] + first, last - first)
     return sum(partial)
+
+
+def dense_moments(
+    const floating[:, ::1] X,  # in
+    const double[::1] pivot,  # in
+    const double[::1] weight,  # in
+    double[:, ::1] partial,  # out: (n_threads, n_features), zeros
+    double[::1] squares,  # out: (n_threads,)
+    int n_threads,
+):
+    """partial.sum(0) = weight @ (X - pivot); squares.sum() = weight @ |X - pivot|**2."""
+    cdef Py_ssize_t n = X.shape[0], d = X.shape[1], t, first, last
+    if n == 0 or d == 0:
+        return
+    for t in prange(n_threads, nogil=True, num_threads=n_threads, schedule="static"):
+        first = n * t // n_threads
+        last = n * (t + 1) // n_threads
+        if floating is float:
+            squares[t] = optimargin_moments_float(
+                &X[0, 0] + first * d, last - first, d, &pivot[0], &weight[0] + first,
+                &partial[t, 0]
+            )
+        else:
+            squares[t] = optimargin_moments_double(
+                &X[0, 0] + first * d, last - first, d, &pivot[0], &weight[0] + first,
+                &partial[t, 0]
+            )
 
 
 def dense_matvec(

@@ -7,7 +7,8 @@
 #include <stddef.h>
 
 /* times_vector: out[i] = X[i] @ v - shift.
-   add_rows: out += r @ X; rows where r is zero need not be read. */
+   add_rows: out += r @ X; rows where r is zero need not be read.
+   moments: first += weight @ (X - pivot); returns sum(weight * |X[i] - pivot|^2). */
 #define OPTIMARGIN_DENSE_ROWS(T)                                                                 \
     OPTIMARGIN_VECTOR_CLONES static void optimargin_times_vector_##T(                            \
         const T *restrict X, ptrdiff_t n, ptrdiff_t d, const double *restrict v, double shift,   \
@@ -61,6 +62,23 @@
         for (ptrdiff_t i = 0; i < n; i++)                                                        \
             total += (double)x[i] * (double)x[i];                                                \
         return total;                                                                            \
+    }                                                                                            \
+                                                                                                 \
+    OPTIMARGIN_VECTOR_CLONES static double optimargin_moments_##T(                               \
+        const T *restrict X, ptrdiff_t n, ptrdiff_t d, const double *restrict pivot,             \
+        const double *restrict weight, double *restrict first)                                   \
+    {                                                                                            \
+        double second = 0.0;                                                                     \
+        for (ptrdiff_t i = 0; i < n; i++) {                                                      \
+            double squares = 0.0;                                                                \
+            for (ptrdiff_t j = 0; j < d; j++) {                                                  \
+                const double z = X[i * d + j] - pivot[j];                                        \
+                first[j] += weight[i] * z;                                                       \
+                squares += z * z;                                                                \
+            }                                                                                    \
+            second += weight[i] * squares;                                                       \
+        }                                                                                        \
+        return second;                                                                           \
     }
 
 OPTIMARGIN_DENSE_ROWS(float)

@@ -1,7 +1,7 @@
 """The matrix of features, however it is stored."""
 
 from optimargin.designs.base import Design, FeatureSpaceDesign, SampleSpaceDesign
-from optimargin.designs.features import FeatureDesign, canonical
+from optimargin.designs.features import FeatureDesign, canonical, total_variance
 from optimargin.designs.gram import GramDesign, LinearGramDesign
 from optimargin.designs.landmarks import LandmarkDesign
 from optimargin.designs.panels import PanelDesign
@@ -22,4 +22,5 @@ __all__ = [
     "RandomPivots",
     "SampleSpaceDesign",
     "canonical",
+    "total_variance",
 ]

@@ -25,6 +25,49 @@ def canonical(X):
     return X
 
 
+def moments(X, weight, pivot):
+    """Return ``weight @ (X - pivot)`` and ``sum_i weight_i |x_i - pivot|^2`` in one pass.
+
+    Parameters
+    ----------
+    X : {ndarray, CSR} of shape (n_samples, n_features)
+    weight : ndarray of shape (n_samples,)
+    pivot : ndarray of shape (n_features,)
+    """
+    design = FeatureDesign(X)
+    if design.is_sparse:
+        first, total = design.represent(weight), weight.sum()
+        second = weight @ design.squared_norms - 2 * (first @ pivot) + total * (pivot @ pivot)
+        return first - total * pivot, float(second)
+    n_threads = n_threads_for(X.size)
+    partial, squares = np.zeros((n_threads, X.shape[1])), np.zeros(n_threads)
+    _dense_products.dense_moments(X, pivot, weight, partial, squares, n_threads)
+    return _total(partial), float(squares.sum())
+
+
+def total_variance(X, weight):
+    """Return the weighted sum of the variances of all features, zero where they are constant.
+
+    Parameters
+    ----------
+    X : {ndarray, CSR} of shape (n_samples, n_features)
+    weight : ndarray of shape (n_samples,)
+        Summing to one.
+    """
+    pivot = np.zeros(X.shape[1])
+    if not sp.issparse(X):
+        # No row of this weight is further from the mean than the variance tells: around it,
+        # nothing cancels however far all rows are from zero.
+        pivot = X[np.argmax(weight)].astype(np.float64)
+    return variance_of_moments(*moments(X, weight, pivot))
+
+
+def variance_of_moments(first, second):
+    """Return the total variance, given the sums of `moments` of weights that sum to one."""
+    variance = second - first @ first
+    return variance if variance > 1e-14 * second else 0.0
+
+
 def double_blocks(X):
     """Yield (slice, dense rows in float64): all at once, or block by block if converted."""
     if X.dtype == np.float64:

@@ -57,7 +57,8 @@ class Classifier(ClassifierMixin, BaseLearner):
             fit = train(
                 X,
                 task.encode(y, weight),
-                self._objective().resolve(task.total),
+                self._objective(),
+                total_weight=task.total,
                 kernel=self._kernel_choice(),
                 options=self._options(),
                 start=self._start(task.n_outputs, X.shape[1]),
@@ -158,7 +159,8 @@ class Classifier(ClassifierMixin, BaseLearner):
             return rebuild(
                 X,
                 task.encode(y, weight),
-                self._objective().resolve(task.total),
+                self._objective(),
+                total_weight=task.total,
                 kernel=self._kernel_choice(),
                 options=self._options(),
                 model=self._model,

@@ -26,6 +26,7 @@ from optimargin.solvers import SOLVERS
 from optimargin.solvers.stream import StreamState, follow
 from optimargin.tasks import Classification, check_known
 from optimargin.training import LinearModel
+from optimargin.training.units import penalty_unit_of
 
 if TYPE_CHECKING:
     from optimargin.chunks import Chunks
@@ -59,11 +60,12 @@ class ODMClassifier(HeldOutMethods, KernelForm, Classifier):
     ----------
     C1 : float, default=None
         Penalty on margins below ``1 - D``. Weights are normalised, so a given value means the
-        same for any number of samples. Default: the sum of the sample weights, so that each
-        sample counts 1, as with ``C=1`` in `SVC`.
+        same for any number of samples. Default: twice the sum of the sample weights, so that
+        each sample counts 2; with ``kernel="linear"`` divided by the sum of the variances of
+        the features.
     C2 : float, default=None
         Penalty on margins above ``1 + D``; may be 0. None is ``C1 / 4``.
-    D : float, default=0.2
+    D : float, default=0.5
         Half-width of the band around margin 1 that costs nothing, in [0, 1). Samples inside
         the band are no support vectors: a larger `D` makes a sparser model.
     kernel : {"linear", "rbf", "poly", "sigmoid", "precomputed"} or callable, default="rbf"
@@ -185,7 +187,7 @@ class ODMClassifier(HeldOutMethods, KernelForm, Classifier):
         self,
         C1=None,
         C2=None,
-        D=0.2,
+        D=0.5,
         *,
         kernel="rbf",
         gamma="scale",
@@ -219,7 +221,7 @@ class ODMClassifier(HeldOutMethods, KernelForm, Classifier):
         self.random_state = random_state
 
     def _objective(self):
-        return ODM(self.C1, self.C2, self.D, default_penalty=1.0)
+        return ODM(self.C1, self.C2, self.D)
 
     def _options(self):
         return replace(
@@ -279,11 +281,12 @@ class LinearODMClassifier(HeldOutMethods, LinearForm, Classifier):
     ----------
     C1 : float, default=None
         Penalty on margins below ``1 - D``. Weights are normalised, so a given value means the
-        same for any number of samples. Default: a quarter of the sum of the sample weights, so
-        that each sample counts 1/4.
+        same for any number of samples. Default: twice the sum of the sample weights, divided
+        by the sum of the variances of the features, so that the units of the features do not
+        matter.
     C2 : float, default=None
         Penalty on margins above ``1 + D``; may be 0. None is ``C1 / 4``.
-    D : float, default=0.2
+    D : float, default=0.5
         Half-width of the band around margin 1 that costs nothing, in [0, 1).
     fit_intercept : bool, default=True
         Whether to fit an intercept; it is not penalised.
@@ -363,7 +366,7 @@ class LinearODMClassifier(HeldOutMethods, LinearForm, Classifier):
         self,
         C1=None,
         C2=None,
-        D=0.2,
+        D=0.5,
         *,
         fit_intercept=True,
         solver="auto",
@@ -385,7 +388,7 @@ class LinearODMClassifier(HeldOutMethods, LinearForm, Classifier):
         self.random_state = random_state
 
     def _objective(self):
-        return ODM(self.C1, self.C2, self.D, default_penalty=0.25)
+        return ODM(self.C1, self.C2, self.D)
 
     def _start(self, n_outputs, n_features):
         if not (self.warm_start and hasattr(self, "coef_")):
@@ -442,8 +445,8 @@ class LinearODMClassifier(HeldOutMethods, LinearForm, Classifier):
         batches are drawn from; for w the expected error of the objective falls as O(1 / t).
         Batches that repeat one data set lead to the model that `fit` finds on it with the same
         `C1`, if its weights have mean one. No gap is certified: `fit` is exact, this is not.
-        A stream has no length that `C1` could grow with: None is 64 here, or the value of a
-        `fit` before.
+        A stream has no length that `C1` could grow with: None is the default for 256 samples
+        like those of the first batch, or the value of a `fit` before.
 
         Parameters
         ----------
@@ -486,11 +489,12 @@ class LinearODMClassifier(HeldOutMethods, LinearForm, Classifier):
         )
         check_scale(X, type(self).__name__)
         state = self._stream_state(is_first, task.n_outputs, X)
-        objective = self._stream_objective()
+        targets = task.encode(y, check_weights(sample_weight, X))
+        objective = self._stream_objective(X, targets[0].weight)
         state = follow(
             state,
             X,
-            task.encode(y, check_weights(sample_weight, X)),
+            targets,
             objective.loss(),
             fit_intercept=self.fit_intercept,
             seed=check_random_state(self.random_state).randint(2**31 - 1),
@@ -517,9 +521,11 @@ class LinearODMClassifier(HeldOutMethods, LinearForm, Classifier):
             return StreamState(self.coef_, self.intercept_)
         return StreamState.zeros(*shape, X.dtype)
 
-    def _stream_objective(self):
+    def _stream_objective(self, X, weight):
         """Return the objective of a stream; by default with the penalties of a fit before."""
+        objective = self._objective()
         if self.C1 is None and hasattr(self, "C1_"):
             C2 = self.C2_ if self.C2 is None else self.C2
-            return ODM(self.C1_, C2, self.D).resolve(_STREAM_WEIGHT)
-        return self._objective().resolve(_STREAM_WEIGHT)
+            objective = replace(objective, C1=self.C1_, C2=C2)
+        share = weight / (weight.sum() or 1.0)
+        return objective.resolve(lambda: penalty_unit_of(X, share, _STREAM_WEIGHT, is_linear=True))

@@ -19,6 +19,7 @@ from optimargin.kernels import (
 )
 from optimargin.selection.criteria import Truth
 from optimargin.tasks import Classification, index_of
+from optimargin.training.units import penalty_unit_of
 
 
 class SelectionData:
@@ -125,6 +126,17 @@ class SelectionData:
         """The width that `gamma="mean_distance"` stands for."""
         rows = np.flatnonzero(self.weight)
         return float(mean_distance(self.X[rows], self.weight[rows])) or 1.0
+
+    @cached_property
+    def unit(self):
+        """The penalty that is one per sample and free of the units of the features."""
+        rows = np.flatnonzero(self.weight)
+        return penalty_unit_of(
+            self.X[rows],
+            self.weight[rows],
+            self.task.total,
+            is_linear=self.kernel.kind.is_linear,
+        )
 
     def default_gamma(self):
         """Return the number of `gamma="scale"`."""

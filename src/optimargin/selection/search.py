@@ -80,9 +80,13 @@ class HeldOutLoss:
         self.data = data
         self.guide = SmoothAccuracy() if guide is None else guide
         self.has_width = data.kernel.kind.has_width
+        spread = bounds
         if bounds is None:
-            bounds = np.vstack([data.objective_type.bounds, WIDTH_BOUNDS])
+            kind = data.objective_type
+            bounds = np.vstack([kind.bounds, WIDTH_BOUNDS])
+            spread = bounds if kind.spread is None else np.vstack([kind.spread, WIDTH_BOUNDS])
         self.bounds = bounds if self.has_width else bounds[:-1]
+        self.spread = spread[: len(self.bounds)]
         self.has_gradient = data.objective_type.has_gradient and self.guide.has_slope
         gamma = None
         if self.has_width:
@@ -102,7 +106,7 @@ class HeldOutLoss:
 
     def parameters(self, x):
         """Return the parameters of the objective and gamma, where the kernel has one, at `x`."""
-        point = self.data.objective_type.at(x)
+        point = self.data.objective_type.at(x, self.data.unit)
         if self.has_width:
             point["gamma"] = self._gamma(x[-1])
         elif self.gamma is not None:
@@ -119,7 +123,7 @@ class HeldOutLoss:
     def __call__(self, x, gradient=True):
         """Return the evaluation at `x` and the gradient, or None."""
         objective_type = self.data.objective_type
-        parameters = objective_type.at(x)
+        parameters = objective_type.at(x, self.data.unit)
         objective = objective_type(*(parameters[name] for name in objective_type.paper))
         gradient = gradient and self.has_gradient
         kernel = self.data.kernel.at(self._gamma(x[-1])) if self.has_width else None
@@ -237,7 +241,7 @@ def search(loss, max_evals, random_state, visit=None, n_descents=2, spread_share
 
     n_spread = min(max(round(spread_share * max_evals), 1), max_evals)
     sobol = qmc.Sobol(len(bounds), rng=np.random.default_rng(random_state.randint(2**31)))
-    spread = qmc.scale(sobol.random(1 << max(n_spread - 1, 0).bit_length()), *bounds.T)
+    spread = qmc.scale(sobol.random(1 << max(n_spread - 1, 0).bit_length()), *loss.spread.T)
     for x in spread[:n_spread]:
         evaluate(x, gradient=False)
     starts = sorted(evaluations, key=lambda evaluation: evaluation.loss)[:n_descents]

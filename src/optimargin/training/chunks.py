@@ -7,6 +7,7 @@ solved side by side, so that every pass over the data serves all of them.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from threading import Condition, Thread
 from typing import Any
 
@@ -18,6 +19,7 @@ from sklearn.utils.validation import column_or_1d
 
 from optimargin._checks import check_scale
 from optimargin.designs import FeatureDesign, LandmarkDesign, RandomPivots
+from optimargin.designs.features import moments, variance_of_moments
 from optimargin.designs.whitening import NoWhitening, Whitening
 from optimargin.kernels import PreparedKernel
 from optimargin.kernels.prepared import check_values
@@ -32,6 +34,7 @@ from optimargin.solvers import ChunkedNewton, Newton
 from optimargin.training.fit import Fit
 from optimargin.training.models import KernelModel, LinearModel
 from optimargin.training.plan import Options, check_approximation, plan_chunks
+from optimargin.training.units import penalty_unit
 
 # Sizes of the sample: benchmarks/out_of_core.py, benchmarks/dask_cluster.py
 _SAMPLE_ELEMENTS = 1 << 23  # 64 MB
@@ -87,17 +90,10 @@ def take_sample(k, chunk, share, seed):
     return X[chosen], y[chosen], weight[chosen]
 
 
-def moments(chunk, task, center):
-    """Return weighted sums over all values of ``x - center`` and of its square."""
+def chunk_moments(chunk, task, pivot):
+    """Return the sums of `moments` over one chunk, with the weights of the task."""
     X, y, weight = chunk
-    X = as_rows(X)
-    scale = task.encode(np.asarray(y), weight)[0].weight
-    if sp.issparse(X):
-        first, square = (scale @ X).sum(), (scale @ X.multiply(X)).sum()
-        count = X.shape[1] * scale.sum()
-        return first - center * count, square - 2 * center * first + center**2 * count
-    deviation = X - center
-    return float((scale @ deviation).sum()), float((scale @ np.square(deviation)).sum())
+    return moments(as_rows(X), task.encode(np.asarray(y), weight)[0].weight, pivot)
 
 
 @dataclass(frozen=True)
@@ -176,9 +172,7 @@ def train_chunks(
     """
     data = join(chunks.gather(describe, task_type))
     task = task_type.from_parts(data.y_parts, **task_settings)
-    training = _ChunkedTraining(
-        chunks, data, task, objective.resolve(task.total), options, progress
-    )
+    training = _ChunkedTraining(chunks, data, task, objective, kernel, options, progress)
     fit = training.linear() if kernel is None else training.landmarks(kernel)
     return ChunkedFit(fit, task, data.n_features)
 
@@ -186,9 +180,13 @@ def train_chunks(
 class _ChunkedTraining:
     """One training on chunks that were described."""
 
-    def __init__(self, chunks, data, task, objective, options, progress):
+    def __init__(self, chunks, data, task, objective, kernel, options, progress):
         self.chunks, self.data, self.task = chunks, data, task
-        self.objective, self.options, self.progress = objective, options, progress
+        self.options, self.progress = options, progress
+        is_linear = kernel is None or kernel.kind.is_linear
+        self.objective = objective.resolve(
+            lambda: penalty_unit(task.total, self._total_variance if is_linear else None)
+        )
 
     def linear(self):
         """Train a linear model."""
@@ -328,9 +326,24 @@ class _ChunkedTraining:
             return 1.0 / n_features
         if gamma != "scale":
             return float(gamma)
-        mean = self.chunks.reduce(moments, self.task, 0.0)[0] / n_features
-        variance = self.chunks.reduce(moments, self.task, mean)[1] / n_features
-        return 1.0 if variance <= (1e-14 * mean) ** 2 else 1.0 / (n_features * variance)
+        first, second = self._moments
+        mean = self._pivot + first
+        variance = variance_of_moments(first, second) + np.square(mean - mean.mean()).sum()
+        is_constant = variance <= n_features * (1e-14 * mean.mean()) ** 2
+        return 1.0 if is_constant else 1.0 / variance
+
+    @property
+    def _pivot(self):
+        """What dense rows are shifted by, so that nothing cancels."""
+        return self.data.mean * (not self.data.sparse)
+
+    @cached_property
+    def _moments(self):
+        return self.chunks.reduce(chunk_moments, self.task, self._pivot)
+
+    @property
+    def _total_variance(self):
+        return variance_of_moments(*self._moments)
 
 
 class _Abandoned(Exception):

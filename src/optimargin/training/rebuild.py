@@ -33,18 +33,18 @@ class Rebuilt:
     problems: list
 
 
-def rebuild(X, targets, objective, *, kernel, options, model, solved_by) -> Rebuilt:
+def rebuild(X, targets, objective, *, total_weight=1.0, kernel, options, model, solved_by) -> Rebuilt:
     """Return the problems that a model was trained on.
 
     Parameters
     ----------
-    X, targets, objective, kernel, options
+    X, targets, objective, total_weight, kernel, options
         As in `train`.
     model : LinearModel or KernelModel
     solved_by : str
         The solver of the fit.
     """
-    made_kernel, X, targets, rows = prepare(X, targets, kernel)
+    objective, made_kernel, X, targets, rows = prepare(X, targets, objective, total_weight, kernel)
     plan = plan_closed_form(X, objective, made_kernel, options, solved_by)
     if plan.landmarks:
         design = known_landmarks(made_kernel, X, model.vectors, plan.max_bytes)

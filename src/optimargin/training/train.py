@@ -17,6 +17,7 @@ from optimargin.training.fit import Fit
 from optimargin.training.landmarks import train_landmarks
 from optimargin.training.models import KernelModel, LinearModel, coefficients_of
 from optimargin.training.plan import Options, Plan, plan_fit
+from optimargin.training.units import penalty_unit_of
 
 
 class Progress(Protocol):
@@ -40,6 +41,7 @@ def train(
     targets: list[Target],
     objective: Objective,
     *,
+    total_weight: float = 1.0,
     kernel: KernelChoice | None = None,
     options: Options,
     plan: Plan | None = None,
@@ -58,7 +60,9 @@ def train(
     targets : list of Target
         One per output; samples of zero weight take no part.
     objective : Objective
-        With all its numbers.
+        Its defaults are resolved here, where the data are known.
+    total_weight : float
+        The sum of the weights before they were normalised; defaults depend on it.
     kernel : KernelChoice or None
         None for a model with coefficients per feature.
     options : Options
@@ -79,7 +83,9 @@ def train(
     -------
     fit : Fit
     """
-    made_kernel, X, targets, rows = prepare(X, targets, kernel, asked_by)
+    objective, made_kernel, X, targets, rows = prepare(
+        X, targets, objective, total_weight, kernel, asked_by
+    )
     weight = targets[0].weight
     if plan is None:
         plan = plan_fit(X, objective, made_kernel, options)
@@ -121,8 +127,11 @@ def train(
     return Fit.of(model, objective, plan.solver, solutions)
 
 
-def prepare(X, targets, kernel, asked_by=""):
-    """Return the kernel with its numbers, and the samples of positive weight with their indices."""
+def prepare(X, targets, objective, total_weight, kernel, asked_by=""):
+    """Return the objective and the kernel with their numbers, and the samples of positive weight.
+
+    The last of what is returned are the indices of these samples.
+    """
     used = targets[0].weight > 0
     rows = np.arange(X.shape[0])
     is_raw = kernel is not None and not kernel.is_prepared  # kernel values are used as they are
@@ -133,8 +142,13 @@ def prepare(X, targets, kernel, asked_by=""):
         X = X[np.ix_(rows, rows)] if is_square else X[rows]
         targets = [target.take(rows) for target in targets]
     (check_finite if is_raw else check_scale)(X, asked_by)
-    made = None if kernel is None else kernel.resolve(X, targets[0].weight)
-    return made, X, targets, rows
+    weight = targets[0].weight
+    made = None if kernel is None else kernel.resolve(X, weight)
+    is_linear = made is None or made.is_linear
+    objective = objective.resolve(
+        lambda: penalty_unit_of(X, weight, total_weight, is_linear=is_linear)
+    )
+    return objective, made, X, targets, rows
 
 
 def solve_all(problems, starts, *, objective, options, plan, progress):
