@@ -37,7 +37,7 @@ from optimargin.selection.criteria import CRITERIA, Criterion, describe_point, m
 from optimargin.selection.data import SelectionData
 from optimargin.selection.grid import make_grid, run_grid, single_threaded
 from optimargin.selection.progress import Progress
-from optimargin.selection.search import HeldOutLoss, StopSearch, search
+from optimargin.selection.search import N_FINALISTS, HeldOutLoss, StopSearch, search
 
 GRID = ["array-like", StrOptions({"paper"}), None]
 
@@ -233,37 +233,35 @@ class BaseSelectionCV(
         criterion = make_criterion(self.scoring, default="smooth")
         guide = criterion.guide
         loss = HeldOutLoss(data, splits, random_state, guide)
-        n_evals = self.max_evals + 1  # the best point once more, with fewer digits
-        progress = Progress(type(self).__name__, n_evals, "evaluations", self.verbose > 0)
+        n_judged = min(N_FINALISTS, self.max_evals // 2)
+        progress = Progress(type(self).__name__, self.max_evals, "evaluations", self.verbose > 0)
         points: list[dict] = []
         scores: list[float] = []
+        is_finalist: list[bool] = []
 
-        def visit(evaluation):
+        def visit(evaluation, judge=None):
             point = loss.parameters(evaluation.x)
             value = 1.0 - evaluation.loss
             if criterion is not guide:
-                value = _scored(criterion, evaluation.decision[None], loss.truth, [point])[0]
+                truth = (judge or loss).truth
+                value = _scored(criterion, evaluation.decision[None], truth, [point])[0]
             points.append(point)
             scores.append(value)
+            is_finalist.append(judge is not None)
             progress.step(f", best score {max(scores):.4f}")
             if tasks.tick("evaluation"):
                 raise StopSearch
 
-        n_searched = n_evals
-
         def results():
-            table = _table(points[: len(scores)], np.array(scores))
-            is_rounded = len(scores) > n_searched
-            chosen = len(scores) - 1 if is_rounded else int(np.argmax(scores))
-            return {"cv_results_": table, **_choice(table, chosen)}
+            table = _table(points[: len(scores)], np.array(scores), np.array(is_finalist))
+            return {"cv_results_": table, **_choice(table, table["rank_test_score"].argmin())}
 
         try:
             with single_threaded(data.n_samples):
-                evaluations = search(loss, self.max_evals, random_state, visit)
-                n_searched = len(evaluations)
-                # Fewer digits make the choice independent of rounding errors.
-                best = evaluations[int(np.argmax(scores))].x
-                visit(loss(loss.rounded(best), gradient=False)[0])
+                evaluations = search(loss, self.max_evals - n_judged, random_state, visit)
+                judge = loss.judge()
+                for x in loss.finalists(evaluations, scores)[:n_judged]:
+                    visit(judge(x, gradient=False)[0], judge)
         except StopSearch:
             pass
         except KeyboardInterrupt:
@@ -329,12 +327,15 @@ def _scored(criterion, decisions, truth, points):
     return scores
 
 
-def _table(points, mean):
-    """Return `cv_results_`."""
+def _table(points, mean, is_finalist=None):
+    """Return `cv_results_`; points that were judged once more rank before all others."""
     table: dict = {f"param_{name}": np.array([p[name] for p in points]) for name in points[0]}
     table["params"] = points
     table["mean_test_score"] = mean
     worst_last = np.where(np.isnan(mean), np.inf, -mean)
+    if is_finalist is not None:
+        table["is_finalist"] = is_finalist
+        worst_last = np.where(is_finalist, worst_last, worst_last + np.ptp(mean) + 1)
     table["rank_test_score"] = rankdata(worst_last, method="min").astype(int)
     return table
 
@@ -342,7 +343,7 @@ def _table(points, mean):
 def _choice(table, index):
     """Return what is said about the chosen point."""
     return {
-        "best_index_": index,
+        "best_index_": int(index),
         "best_score_": float(table["mean_test_score"][index]),
         **{f"{name}_": value for name, value in table["params"][index].items()},
     }

@@ -54,7 +54,8 @@ class ODMClassifierCV(KernelSelectionCV, _ODMSelectionCV):
         The search without a grid always follows the smooth loss; another `scoring` chooses
         among the points it has seen.
     max_evals : int, default=40
-        How many points the search without a grid may look at.
+        How many points the search without a grid may look at. The last three are its best ones,
+        judged once more: up to 1000 samples by fits without each fold.
     max_samples : int or None, default=2000
         The search without a grid and without `cv` uses at most so many samples, drawn from
         each class alike. The chosen model is always fitted to all samples.
@@ -81,8 +82,9 @@ class ODMClassifierCV(KernelSelectionCV, _ODMSelectionCV):
     cv_results_ : dict of ndarray
         One entry per point, ready for a data frame: ``params``, ``param_C1``, ...,
         ``mean_test_score``, ``rank_test_score`` and, with `cv` and a grid,
-        ``split0_test_score``, ... and ``std_test_score``. After an interrupt it holds what
-        was computed until then.
+        ``split0_test_score``, ... and ``std_test_score``. Without a grid ``is_finalist`` marks
+        the points that were judged once more; they rank before all others. After an interrupt
+        it holds what was computed until then.
     best_estimator_ : ODMClassifier
         The refitted classifier. All its fitted attributes (``classes_``, ``support_``,
         ``dual_coef_``, ``intercept_``, ``objective_``, ``dual_gap_``, ...) are attributes of

@@ -1,17 +1,19 @@
 """Tuning without a grid: maximise a held-out score over continuous parameters.
 
-For the ODM the parameters are x = (log2 C1, log2 C2/C1, D) and, for a radial kernel, the base-2
-logarithm of its width in units of the mean distance; other objectives have their own
-(`optimargin.objectives`). The score is that of a criterion (`optimargin.selection.criteria`) of
-held-out decision values. For additive objectives these are, by default, those of repeated,
-stratified folds in closed form, so that one evaluation costs about two fits whatever the number of
-folds; else those of exact fits to given splits. Both are differentiated exactly, by one adjoint
-solve per fold on the active set.
+For the ODM the parameters are x = (log2 C1, log2 C2/C1, D), penalties in units of the data, and,
+for a radial kernel, the base-2 logarithm of its width in units of the mean distance; other
+objectives have their own (`optimargin.objectives`). The score is that of a criterion
+(`optimargin.selection.criteria`) of held-out decision values. For additive objectives these are, by
+default, those of repeated, stratified folds in closed form, so that one evaluation costs about two
+fits whatever the number of folds; else those of exact fits to given splits. Both are
+differentiated exactly, by one adjoint solve per fold on the active set.
 
 The score has several hills and, in closed form, small jumps where the active set changes.
 So the search looks at well-spread points first, then climbs from the best of them within
 bounds, by a quasi-Newton method where there is a gradient and by simplices where there is
-none, and takes the best point it has seen.
+none. The closed form keeps the active set of all samples, which makes it pessimistic at large
+penalties: the best points are judged once more, by fits without each fold where these are cheap,
+and the best of them is taken.
 """
 
 from dataclasses import dataclass
@@ -26,6 +28,9 @@ from optimargin.selection.criteria import Criterion, SmoothAccuracy
 
 N_FOLDS = 5
 N_REPEATS = 3
+N_FINALISTS = 3  # points that are judged once more
+_APART = 0.05  # of the bounds, in some parameter, for two finalists to differ
+_EXACT_UP_TO = 1000  # samples up to which fits without each fold are cheap
 _EDGE = 0.15  # of the first simplex, in widths of the bounds
 _LN2 = float(np.log(2.0))
 # log2 of the width in mean distances
@@ -85,6 +90,7 @@ class HeldOutLoss:
             kind = data.objective_type
             bounds = np.vstack([kind.bounds, WIDTH_BOUNDS])
             spread = bounds if kind.spread is None else np.vstack([kind.spread, WIDTH_BOUNDS])
+        self._all_bounds = bounds
         self.bounds = bounds if self.has_width else bounds[:-1]
         self.spread = spread[: len(self.bounds)]
         self.has_gradient = data.objective_type.has_gradient and self.guide.has_slope
@@ -94,11 +100,14 @@ class HeldOutLoss:
         elif data.kernel.has_gamma:
             gamma = data.default_gamma()
         self.gamma = gamma
+        self._folds: Folds | None = None
+        self._used = np.flatnonzero(data.weight)
         if splits is None:
-            used = np.flatnonzero(data.weight)
-            n_folds = min(n_folds, used.size)
-            folds = Folds.stratified(data.encoded[used], n_folds, n_repeats, random_state)
-            self.parts: list = [_ClosedFormPart(data, gamma, used, folds)]
+            n_folds = min(n_folds, self._used.size)
+            self._folds = Folds.stratified(
+                data.encoded[self._used], n_folds, n_repeats, random_state
+            )
+            self.parts: list = [_ClosedFormPart(data, gamma, self._used, self._folds)]
         else:
             self.parts = [_ExactPart(data, gamma, *split) for split in splits]
         self.rows = np.concatenate([part.rows for part in self.parts])
@@ -113,9 +122,34 @@ class HeldOutLoss:
             point["gamma"] = self.gamma
         return point
 
-    def rounded(self, x):
-        """Return `x` to two digits, which is finer than the loss can tell apart."""
-        return np.clip(np.round(x, 2), *self.bounds.T)
+    def judge(self):
+        """Return the loss of finalists: of fits without the same folds, where these are cheap."""
+        if self._folds is None or self._used.size > _EXACT_UP_TO:
+            return self
+        splits = [
+            (np.delete(self._used, left_out), self._used[left_out])
+            for _, left_out in self._folds.models()
+        ]
+        n_classes = self.data.task.classes.size
+        if any(np.unique(self.data.encoded[train]).size < n_classes for train, _ in splits):
+            return self  # a fold holds all samples of a class
+        return HeldOutLoss(self.data, splits, None, self.guide, bounds=self._all_bounds)
+
+    def finalists(self, evaluations, scores):
+        """Return the coordinates of the best points that are not alike, to two digits.
+
+        That is finer than the loss can tell apart, and makes the choice independent of rounding
+        errors.
+        """
+        chosen: list[np.ndarray] = []
+        for k in np.argsort(scores)[::-1]:
+            x = np.clip(np.round(evaluations[k].x, 2), *self.bounds.T)
+            apart = _APART * np.ptp(self.bounds, axis=1)
+            if all((np.abs(x - other) > apart).any() for other in chosen):
+                chosen.append(x)
+            if len(chosen) == N_FINALISTS:
+                break
+        return chosen
 
     def _gamma(self, log2_width):
         return float(gamma_of_width(self.data.mean_distance * 2.0**log2_width))

@@ -33,7 +33,9 @@ class Rebuilt:
     problems: list
 
 
-def rebuild(X, targets, objective, *, total_weight=1.0, kernel, options, model, solved_by) -> Rebuilt:
+def rebuild(
+    X, targets, objective, *, total_weight=1.0, kernel, options, model, solved_by
+) -> Rebuilt:
     """Return the problems that a model was trained on.
 
     Parameters

@@ -1,0 +1,97 @@
+"""The search without a grid: its bounds, and how it takes the best of its points."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_classification, make_moons
+
+from optimargin import LinearODMClassifierCV, ODMClassifierCV
+from optimargin.kernels import KernelChoice
+from optimargin.objectives import ODM
+from optimargin.selection.data import SelectionData
+from optimargin.selection.search import N_FINALISTS, HeldOutLoss
+
+
+def held_out_loss(X, y, kernel="rbf", **options):
+    data = SelectionData(
+        ODM, X, y, None, kernel=KernelChoice(kernel), fit_intercept=True, **options
+    )
+    return HeldOutLoss(data, None, np.random.RandomState(0))
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "linear"])
+@pytest.mark.parametrize("n_samples", [50, 400])
+def test_bounds_of_penalties_are_per_sample_and_free_of_units(kernel, n_samples):
+    X, y = make_classification(n_samples, random_state=0)
+    unit = n_samples / (X.var(axis=0).sum() if kernel == "linear" else 1.0)
+    for scale in (1.0, 100.0):
+        loss = held_out_loss(scale * X, y, kernel)
+        largest = loss.parameters(loss.bounds[:, 1])["C1"]
+        by_units = scale**2 if kernel == "linear" else 1.0
+        assert largest == pytest.approx(2.0**11 * unit / by_units)
+
+
+def test_spread_points_lie_where_the_objective_says():
+    X, y = make_moons(60, noise=0.2, random_state=0)
+    model = ODMClassifierCV(max_evals=9).fit(X, y)
+    first = model.cv_results_["param_C1"][:2] / 60
+    low, high = 2.0 ** ODM.spread[0]
+    assert ((first >= low) & (first <= high)).all()
+
+
+@pytest.mark.parametrize("make", [ODMClassifierCV, LinearODMClassifierCV])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_finalists_are_judged_by_fits_without_each_fold(make, n_classes):
+    X, y = make_classification(
+        90, 6, n_informative=4, n_classes=n_classes, flip_y=0.2, random_state=0
+    )
+    model = make(max_evals=12, random_state=0).fit(X, y)
+    table = model.cv_results_
+    finalists = np.flatnonzero(table["is_finalist"])
+    n_points = len(table["params"])
+    assert n_points <= 12
+    assert finalists.tolist() == list(range(n_points - finalists.size, n_points))
+    assert 1 <= finalists.size <= N_FINALISTS
+    assert model.best_index_ == finalists[table["mean_test_score"][finalists].argmax()]
+    assert table["rank_test_score"][model.best_index_] == 1
+    # The same folds, each left out by a fit of its own.
+    loss = held_out_loss(X, y, "rbf" if make is ODMClassifierCV else "linear")
+    judge = loss.judge()
+    assert len(judge.parts) == 15
+    for part in judge.parts:
+        train = np.setdiff1d(np.arange(90), part.rows)
+        left_out = make._tuned(tol=1e-12, **table["params"][finalists[0]]).fit(X[train], y[train])
+        found = part.held_out(
+            ODM(left_out.C1, left_out.C2, left_out.D),
+            None if make is LinearODMClassifierCV else judge.data.kernel.at(left_out.gamma),
+            gradient=False,
+        ).decision
+        expected = left_out.decision_function(X[part.rows]).reshape(found.shape)
+        np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+def test_the_judge_mends_a_pessimistic_closed_form():
+    # A checkerboard: at a large penalty, samples left out change the active set.
+    X = np.random.default_rng(0).random((150, 2))
+    loss = held_out_loss(X, np.floor(6 * X).sum(axis=1).astype(int) % 2)
+    x = np.array([6.0, -2.0, 0.2, -2.0])
+    frozen, exact = (f(x, gradient=False)[0].loss for f in (loss, loss.judge()))
+    assert frozen - exact > 0.03
+
+
+def test_folds_that_hold_a_whole_class_are_left_to_the_closed_form():
+    X, y = make_moons(40, noise=0.2, random_state=0)
+    loss = held_out_loss(np.vstack([X, [[3.0, 3.0]]]), np.append(y, 2))
+    assert loss.judge() is loss
+
+
+def test_many_samples_are_left_to_the_closed_form():
+    X, y = make_moons(1001, noise=0.2, random_state=0)
+    loss = held_out_loss(X, y)
+    assert loss.judge() is loss
+
+
+@pytest.mark.parametrize("max_evals", [1, 2, 5])
+def test_no_more_points_are_looked_at_than_asked_for(max_evals):
+    X, y = make_moons(60, noise=0.2, random_state=0)
+    model = ODMClassifierCV(max_evals=max_evals).fit(X, y)
+    assert len(model.cv_results_["params"]) <= max_evals
