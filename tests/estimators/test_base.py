@@ -235,12 +235,12 @@ def test_default_penalties_are_two_per_sample_in_units_of_the_data(estimator):
         unit = {LinearODMClassifier: variance, ODMClassifier: 1.0}[estimator]
         return 2.0 * weight.sum() / unit
 
-    assert estimator().fit(X, y).C1_ == pytest.approx(penalty(np.ones(60)), rel=1e-12)
+    assert pytest.approx(penalty(np.ones(60)), rel=1e-12) == estimator().fit(X, y).C1_
     by_class = estimator(class_weight={-1.0: 2.0, 1.0: 5.0}).fit(X, y)
     by_sample = estimator().fit(X, y, weight)
     explicit = estimator(penalty(weight), penalty(weight) / 4).fit(X, y, weight)
     for model in (by_class, by_sample):
-        assert (model.C1_, model.C2_) == pytest.approx((explicit.C1, explicit.C2), rel=1e-12)
+        assert pytest.approx((explicit.C1, explicit.C2), rel=1e-12) == (model.C1_, model.C2_)
         assert model.objective_ == pytest.approx(explicit.objective_, rel=1e-12)
     assert estimator(C1=2.0).fit(X, y).C2_ == 0.5
     assert estimator(C2=0.0).fit(X, y).C2_ == 0.0
