@@ -83,7 +83,7 @@ build/.tools: $(VENV)/pyvenv.cfg pyproject.toml
 	@mkdir -p build
 	@$(PIP) install --upgrade pip
 	@$(BIN)/python -c 'import tomllib; \
-	print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], "ninja", sep="\n")' > build/requirements.txt
+	print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], "ninja", "setuptools", "wheel", sep="\n")' > build/requirements.txt
 	@$(PIP) install --requirement build/requirements.txt
 	@touch $@
 
