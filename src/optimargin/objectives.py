@@ -149,8 +149,8 @@ class ODM(AdditiveObjective):
     paper = {"C1": 2.0 ** np.arange(11), "C2": 2.0 ** np.arange(11), "D": np.arange(6) / 10}
     smoother = {"C1": 1, "C2": 1, "D": -1, "gamma": 1}
     # log2 C1 / unit, log2 C2 / C1, D
-    bounds = np.array([[-8.0, 11.0], [-10.0, 0.0], [0.0, 0.6]])
-    spread = np.array([[-8.0, 6.0], [-10.0, 0.0], [0.0, 0.6]])
+    bounds = np.array([[-10.0, 11.0], [-10.0, 0.0], [0.0, 0.6]])
+    spread = np.array([[-10.0, 5.0], [-10.0, 0.0], [0.0, 0.6]])
 
     @classmethod
     def at(cls, x, unit):

@@ -8,7 +8,7 @@ from optimargin import LinearODMClassifierCV, ODMClassifierCV
 from optimargin.kernels import KernelChoice
 from optimargin.objectives import ODM
 from optimargin.selection.data import SelectionData
-from optimargin.selection.search import N_FINALISTS, HeldOutLoss
+from optimargin.selection.search import N_FINALISTS, Evaluation, HeldOutLoss
 
 
 def held_out_loss(X, y, kernel="rbf", **options):
@@ -56,8 +56,8 @@ def test_finalists_are_judged_by_fits_without_each_fold(make, n_classes):
     # The same folds, each left out by a fit of its own.
     loss = held_out_loss(X, y, "rbf" if make is ODMClassifierCV else "linear")
     judge = loss.judge()
-    assert len(judge.parts) == 15
-    for part in judge.parts:
+    assert len(judge.parts) == 16
+    for part in judge.parts[1:]:
         train = np.setdiff1d(np.arange(90), part.rows)
         left_out = make._tuned(tol=1e-12, **table["params"][finalists[0]]).fit(X[train], y[train])
         found = part.held_out(
@@ -75,7 +75,16 @@ def test_the_judge_mends_a_pessimistic_closed_form():
     loss = held_out_loss(X, np.floor(6 * X).sum(axis=1).astype(int) % 2)
     x = np.array([6.0, -2.0, 0.2, -2.0])
     frozen, exact = (f(x, gradient=False)[0].loss for f in (loss, loss.judge()))
-    assert frozen - exact > 0.03
+    assert frozen - exact > 0.015  # half of what the exact fits alone say
+
+
+def test_a_point_of_a_larger_penalty_is_judged_as_well():
+    X, y = make_moons(60, noise=0.2, random_state=0)
+    loss = held_out_loss(X, y)
+    points = np.zeros((6, 4))
+    points[:, 0] = [1.0, -1.0, -3.0, -5.0, 4.0, 6.0]
+    found = loss.finalists([Evaluation(x, 0.0, np.empty(0)) for x in points], np.arange(6, 0, -1))
+    assert [x[0] for x in found] == [1.0, 4.0, -1.0]
 
 
 def test_folds_that_hold_a_whole_class_are_left_to_the_closed_form():
@@ -85,7 +94,7 @@ def test_folds_that_hold_a_whole_class_are_left_to_the_closed_form():
 
 
 def test_many_samples_are_left_to_the_closed_form():
-    X, y = make_moons(1001, noise=0.2, random_state=0)
+    X, y = make_moons(501, noise=0.2, random_state=0)
     loss = held_out_loss(X, y)
     assert loss.judge() is loss
 

@@ -53,9 +53,9 @@ class ODMClassifierCV(KernelSelectionCV, _ODMSelectionCV):
         minus the smooth loss. None means the accuracy with a grid and ``"smooth"`` without.
         The search without a grid always follows the smooth loss; another `scoring` chooses
         among the points it has seen.
-    max_evals : int, default=40
+    max_evals : int, default=45
         How many points the search without a grid may look at. The last three are its best ones,
-        judged once more: up to 1000 samples by fits without each fold.
+        judged once more: up to 500 samples with fits without each fold.
     max_samples : int or None, default=2000
         The search without a grid and without `cv` uses at most so many samples, drawn from
         each class alike. The chosen model is always fitted to all samples.
@@ -134,7 +134,7 @@ class ODMClassifierCV(KernelSelectionCV, _ODMSelectionCV):
         fit_intercept=True,
         cv=None,
         scoring=None,
-        max_evals=40,
+        max_evals=45,
         max_samples=2000,
         n_jobs=None,
         verbose=0,
@@ -222,7 +222,7 @@ class LinearODMClassifierCV(_ODMSelectionCV):
         fit_intercept=True,
         cv=None,
         scoring=None,
-        max_evals=40,
+        max_evals=45,
         max_samples=20000,
         n_jobs=None,
         verbose=0,

@@ -12,10 +12,12 @@ The score has several hills and, in closed form, small jumps where the active se
 So the search looks at well-spread points first, then climbs from the best of them within
 bounds, by a quasi-Newton method where there is a gradient and by simplices where there is
 none. The closed form keeps the active set of all samples, which makes it pessimistic at large
-penalties: the best points are judged once more, by fits without each fold where these are cheap,
-and the best of them is taken.
+penalties. So the best points, and the best of those with a larger penalty, are judged once more: by
+the closed form together with fits without each fold, where these are cheap. The best of them is
+taken.
 """
 
+from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,7 +32,8 @@ N_FOLDS = 5
 N_REPEATS = 3
 N_FINALISTS = 3  # points that are judged once more
 _APART = 0.05  # of the bounds, in some parameter, for two finalists to differ
-_EXACT_UP_TO = 1000  # samples up to which fits without each fold are cheap
+_LARGER = 2.0  # in log2 of the penalty, for the finalist that the closed form may underrate
+_EXACT_UP_TO = 500  # samples up to which fits without each fold are cheap
 _EDGE = 0.15  # of the first simplex, in widths of the bounds
 _LN2 = float(np.log(2.0))
 # log2 of the width in mean distances
@@ -90,7 +93,6 @@ class HeldOutLoss:
             kind = data.objective_type
             bounds = np.vstack([kind.bounds, WIDTH_BOUNDS])
             spread = bounds if kind.spread is None else np.vstack([kind.spread, WIDTH_BOUNDS])
-        self._all_bounds = bounds
         self.bounds = bounds if self.has_width else bounds[:-1]
         self.spread = spread[: len(self.bounds)]
         self.has_gradient = data.objective_type.has_gradient and self.guide.has_slope
@@ -107,11 +109,15 @@ class HeldOutLoss:
             self._folds = Folds.stratified(
                 data.encoded[self._used], n_folds, n_repeats, random_state
             )
-            self.parts: list = [_ClosedFormPart(data, gamma, self._used, self._folds)]
+            self._use([_ClosedFormPart(data, gamma, self._used, self._folds)])
         else:
-            self.parts = [_ExactPart(data, gamma, *split) for split in splits]
-        self.rows = np.concatenate([part.rows for part in self.parts])
-        self.truth = data.truth(self.rows, "The held-out samples")
+            self._use([_ExactPart(data, gamma, *split) for split in splits])
+
+    def _use(self, parts):
+        """Hold out the samples of these parts."""
+        self.parts = parts
+        self.rows = np.concatenate([part.rows for part in parts])
+        self.truth = self.data.truth(self.rows, "The held-out samples")
 
     def parameters(self, x):
         """Return the parameters of the objective and gamma, where the kernel has one, at `x`."""
@@ -123,7 +129,7 @@ class HeldOutLoss:
         return point
 
     def judge(self):
-        """Return the loss of finalists: of fits without the same folds, where these are cheap."""
+        """Return the loss of finalists: fits without the same folds count as well, if cheap."""
         if self._folds is None or self._used.size > _EXACT_UP_TO:
             return self
         splits = [
@@ -133,23 +139,26 @@ class HeldOutLoss:
         n_classes = self.data.task.classes.size
         if any(np.unique(self.data.encoded[train]).size < n_classes for train, _ in splits):
             return self  # a fold holds all samples of a class
-        return HeldOutLoss(self.data, splits, None, self.guide, bounds=self._all_bounds)
+        judge = copy(self)
+        judge._use([*self.parts, *(_ExactPart(self.data, self.gamma, *split) for split in splits)])
+        return judge
 
     def finalists(self, evaluations, scores):
-        """Return the coordinates of the best points that are not alike, to two digits.
+        """Return the coordinates of points to be judged once more, to two digits.
 
-        That is finer than the loss can tell apart, and makes the choice independent of rounding
+        These are the best points that are not alike, and the best one of a larger penalty. Two
+        digits are finer than the loss can tell apart, and make the choice independent of rounding
         errors.
         """
+        apart = _APART * np.ptp(self.bounds, axis=1)
+        ranked = [evaluations[k].x for k in np.argsort(scores)[::-1]]
+        larger = [x for x in ranked if x[0] > ranked[0][0] + _LARGER]
         chosen: list[np.ndarray] = []
-        for k in np.argsort(scores)[::-1]:
-            x = np.clip(np.round(evaluations[k].x, 2), *self.bounds.T)
-            apart = _APART * np.ptp(self.bounds, axis=1)
+        for x in [ranked[0], *larger[:1], *ranked[1:]]:
+            x = np.clip(np.round(x, 2), *self.bounds.T)
             if all((np.abs(x - other) > apart).any() for other in chosen):
                 chosen.append(x)
-            if len(chosen) == N_FINALISTS:
-                break
-        return chosen
+        return chosen[:N_FINALISTS]
 
     def _gamma(self, log2_width):
         return float(gamma_of_width(self.data.mean_distance * 2.0**log2_width))
