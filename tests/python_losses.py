@@ -7,6 +7,7 @@ from scipy.special import expit, xlogy
 
 from optimargin.losses import BandLoss, Loss
 from optimargin.objectives import AdditiveObjective
+from optimargin.targets import LABELS
 
 
 @dataclass(frozen=True)
@@ -128,6 +129,6 @@ class PlainODM(AdditiveObjective):
         """Return the coordinates themselves."""
         return dict(zip(("C1", "C2", "D"), map(float, x), strict=True))
 
-    def loss(self):
+    def loss(self, scale=LABELS):
         """Return the loss."""
         return SlopedBand(self.C1, self.C2, self.D)

@@ -1,4 +1,4 @@
-"""Optimal margin distribution machines: classifiers for where you would use an SVM."""
+"""Optimal margin distribution machines: for where you would use an SVM."""
 
 from importlib import import_module
 from importlib.metadata import version
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from optimargin.estimators.odm import ODMClassifier as ODMClassifier
     from optimargin.estimators.odm_cv import LinearODMClassifierCV as LinearODMClassifierCV
     from optimargin.estimators.odm_cv import ODMClassifierCV as ODMClassifierCV
+    from optimargin.estimators.odm_regression import LinearODMRegressor as LinearODMRegressor
+    from optimargin.estimators.odm_regression import ODMRegressor as ODMRegressor
     from optimargin.selection.paths import LDMPath as LDMPath
     from optimargin.selection.paths import ODMPath as ODMPath
     from optimargin.selection.paths import ldm_path as ldm_path
@@ -31,9 +33,11 @@ _MODULES = {
     "LinearLDMClassifierCV": "estimators.ldm_cv",
     "LinearODMClassifier": "estimators.odm",
     "LinearODMClassifierCV": "estimators.odm_cv",
+    "LinearODMRegressor": "estimators.odm_regression",
     "ODMClassifier": "estimators.odm",
     "ODMClassifierCV": "estimators.odm_cv",
     "ODMPath": "selection.paths",
+    "ODMRegressor": "estimators.odm_regression",
     "ldm_path": "selection.paths",
     "odm_path": "selection.paths",
     "show_versions": "_versions",

@@ -47,6 +47,18 @@ class Loss(ABC):
     def smoothness(self) -> float:
         """The largest second derivative."""
 
+    def least(self, deviation: float) -> float:
+        """Return what every constant prediction of targets costs, at least; optional.
+
+        Gaps of regressors are relative to it. Zero, the default, promises nothing.
+
+        Parameters
+        ----------
+        deviation : float
+            The root mean square of the targets from the constant that is nearest to them.
+        """
+        return 0.0
+
     half_width: float = np.inf
     """``l'(r) >= 0`` for ``r > half_width`` and ``l'(r) <= 0`` for ``r < -half_width``.
 
@@ -268,6 +280,14 @@ class BandLoss(Loss):
             np.array([below, ~below, none], dtype=np.float64),
             np.array([none, none, outwards]),
         )
+
+    def least(self, deviation):
+        """Return ``min(C1, C2) max(0, deviation - D)**2``.
+
+        The square of a distance beyond the band is convex in the squared distance, so that
+        Jensen's inequality applies. Exact for C1 = C2 without a band.
+        """
+        return min(self.C1, self.C2) * max(deviation - self.D, 0.0) ** 2
 
     @property
     def smoothness(self) -> float:

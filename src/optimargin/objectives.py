@@ -7,7 +7,7 @@ coordinates of the search become parameters. A new machine with a loss of its ow
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -17,9 +17,12 @@ import numpy as np
 from optimargin.losses import BandLoss, Loss
 from optimargin.problems import AdditiveProblem, LDMProblem
 from optimargin.solvers import LDM_SOLVERS, SOLVERS, Solver
+from optimargin.targets import LABELS, Scale
 
 LARGEST = 1e30  # penalty of a shortfall whose square is still far from overflow
 _LN2 = float(np.log(2.0))
+EPSILON_SHARE = 0.1
+"""The half-width that ``epsilon="scale"`` stands for, in standard deviations of y."""
 
 
 class Objective(ABC):
@@ -97,8 +100,14 @@ class Objective(ABC):
     def problem(self, design, target, *, fit_intercept: bool) -> Any:
         """Return the problem of one output."""
 
-    def attributes(self) -> dict[str, float]:
-        """Return what a fitted estimator says about the numbers used."""
+    def attributes(self, scales: Sequence[Scale]) -> dict[str, Any]:
+        """Return what a fitted estimator says about the numbers used.
+
+        Parameters
+        ----------
+        scales : sequence of Scale
+            What the targets of each output were measured in.
+        """
         return {}
 
 
@@ -116,24 +125,65 @@ class AdditiveObjective(Objective):
     loss_type: ClassVar[Any] = Loss
 
     @abstractmethod
-    def loss(self) -> Loss:
-        """Return the loss."""
+    def loss(self, scale: Scale = LABELS) -> Loss:
+        """Return the loss of targets that are measured on a scale."""
 
     def problem(self, design, target, *, fit_intercept):
         """Return the problem of one output."""
-        return AdditiveProblem(self.loss(), design, target, fit_intercept=fit_intercept)
+        return AdditiveProblem(
+            self.loss(target.scale), design, target, fit_intercept=fit_intercept
+        )
 
 
-@dataclass(frozen=True)
-class ODM(AdditiveObjective):
-    """The optimal margin distribution machine: a band loss.
+class BandObjective(AdditiveObjective):
+    """What machines with a band loss share: penalties below and above the band.
 
     Attributes
     ----------
     C1 : float or None
         Penalty below the band; None is `default_penalty` times the unit of the data.
     C2 : float or None
-        Penalty above the band; None is a quarter of `C1`.
+        Penalty above the band; None is `share_above` times `C1`.
+    default_penalty : float
+        C1 by default, in units of the data (`optimargin.training.units`).
+    share_above : float
+        C2 / C1 by default.
+    """
+
+    C1: float | None
+    C2: float | None
+
+    has_gradient = True
+    loss_type = BandLoss
+    default_penalty: ClassVar[float]
+    share_above: ClassVar[float]
+
+    def resolve(self, unit):
+        """Return the machine with its penalties as numbers."""
+        C1 = self.C1
+        if C1 is None:
+            C1 = self.default_penalty * unit()
+            if not 1 / LARGEST <= C1 <= LARGEST:
+                raise ValueError(
+                    f"The default C1 would be {C1:.3g}: give C1 a value, or scale sample_weight "
+                    "to a mean of one and the features to a variance of one."
+                )
+        C2 = self.share_above * C1 if self.C2 is None else self.C2
+        return replace(self, C1=float(C1), C2=float(C2))  # type: ignore[type-var]
+
+    def attributes(self, scales):
+        """Return the penalties."""
+        return {"C1_": self.C1, "C2_": self.C2}
+
+
+@dataclass(frozen=True)
+class ODM(BandObjective):
+    """The optimal margin distribution machine: a band loss of margins.
+
+    Attributes
+    ----------
+    C1, C2
+        See `BandObjective`.
     D : float
         Half-width of the band.
     """
@@ -142,10 +192,8 @@ class ODM(AdditiveObjective):
     C2: float | None = None
     D: float = 0.5
 
-    has_gradient = True
-    loss_type = BandLoss
-    default_penalty: ClassVar[float] = 2.0  # C1 by default, in units of the data
-    share_above: ClassVar[float] = 0.25  # C2 / C1 by default
+    default_penalty = 2.0
+    share_above = 0.25
     paper = {"C1": 2.0 ** np.arange(11), "C2": 2.0 ** np.arange(11), "D": np.arange(6) / 10}
     smoother = {"C1": 1, "C2": 1, "D": -1, "gamma": 1}
     # log2 C1 / unit, log2 C2 / C1, D
@@ -164,30 +212,57 @@ class ODM(AdditiveObjective):
         by_C1, by_C2, by_D = by_loss
         return np.array([_LN2 * (by_C1 + by_C2), _LN2 * by_C2, by_D])
 
-    def resolve(self, unit):
-        """Return the machine with its penalties as numbers."""
-        C1 = self.C1
-        if C1 is None:
-            C1 = self.default_penalty * unit()
-            if not 1 / LARGEST <= C1 <= LARGEST:
-                raise ValueError(
-                    f"The default C1 would be {C1:.3g}: give C1 a value, or scale sample_weight "
-                    "to a mean of one and the features to a variance of one."
-                )
-        C2 = self.share_above * C1 if self.C2 is None else self.C2
-        return replace(self, C1=float(C1), C2=float(C2), D=float(self.D))
-
-    def loss(self):
+    def loss(self, scale=LABELS):
         """Return the band loss; penalties must be numbers."""
         return self._band
 
     @cached_property
     def _band(self):  # made once: a grid asks for it in every fold
-        return BandLoss(self.C1, self.C2, self.D)  # type: ignore[arg-type]
+        return BandLoss(self.C1, self.C2, float(self.D))  # type: ignore[arg-type]
 
-    def attributes(self):
-        """Return the penalties."""
-        return {"C1_": self.C1, "C2_": self.C2}
+
+@dataclass(frozen=True)
+class ODMRegression(BandObjective):
+    """Regression by a band loss of residuals: squared, and free of cost up to epsilon.
+
+    Attributes
+    ----------
+    C1, C2
+        See `BandObjective`; below is where the prediction is too low.
+    epsilon : float or "scale"
+        Half-width of the band in the units of y. "scale" is `EPSILON_SHARE` of the standard
+        deviation of each output, of its root mean square without an intercept.
+    """
+
+    C1: float | None = None
+    C2: float | None = None
+    epsilon: float | str = 0.0
+
+    default_penalty = 1.0
+    share_above = 1.0
+    smoother = {"C1": 1, "C2": 1, "epsilon": -1, "gamma": 1}
+    bounds = np.array([[-8.0, 11.0]])  # log2 C1 / unit
+
+    @classmethod
+    def at(cls, x, unit):
+        """Return the penalties at ``log2 C1 / unit``."""
+        C1 = unit * 2.0 ** x[0]
+        return {"C1": float(C1), "C2": float(cls.share_above * C1)}
+
+    def loss(self, scale=LABELS):
+        """Return the band loss of residuals; penalties must be numbers."""
+        return BandLoss(self.C1, self.C2, self._half_width(scale))  # type: ignore[arg-type]
+
+    def _half_width(self, scale):
+        if self.epsilon == "scale":
+            return EPSILON_SHARE * (scale.deviation or 0.0)
+        return float(self.epsilon) / scale.unit
+
+    def attributes(self, scales):
+        """Return the penalties, and epsilon in the units of y: an array for several outputs."""
+        epsilon = np.array([scale.unit * self._half_width(scale) for scale in scales])
+        shown = epsilon if self.epsilon == "scale" and epsilon.size > 1 else epsilon[0].item()
+        return {**super().attributes(scales), "epsilon_": shown}
 
 
 @dataclass(frozen=True)

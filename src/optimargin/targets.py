@@ -1,8 +1,40 @@
 """What decision values are compared with: one target, orientation and weight per sample."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+
+
+@dataclass(frozen=True)
+class Scale:
+    """What the values of a target are measured in: ``y = center + unit * value``.
+
+    Problems are solved for values of unit size; what was found is then told in the units of y.
+
+    Attributes
+    ----------
+    center : float
+    unit : float
+        A power of two, by which numbers are multiplied without rounding.
+    deviation : float or None
+        The root mean square of the values, which gaps are measured by. None for labels, whose
+        size says nothing.
+    """
+
+    center: float = 0.0
+    unit: float = 1.0
+    deviation: float | None = None
+
+    def standardised(self, coef, intercept):
+        """Return a model in the units of y as one of the values."""
+        return coef / self.unit, (intercept - self.center) / self.unit
+
+    def restored(self, decision):
+        """Return decision values, or an intercept, in the units of y."""
+        return self.center + self.unit * decision
+
+
+LABELS = Scale()
 
 
 @dataclass(frozen=True)
@@ -19,11 +51,14 @@ class Target:
         -1 or +1; may be the same array as `value`.
     weight : ndarray of shape (n_samples,)
         Non-negative sample weights that sum to one.
+    scale : Scale
+        What the values are measured in.
     """
 
     value: np.ndarray
     orientation: np.ndarray
     weight: np.ndarray
+    scale: Scale = LABELS
 
     @property
     def n_samples(self) -> int:
@@ -37,10 +72,15 @@ class Target:
     def take(self, rows) -> "Target":
         """Return the target of the samples `rows` alone, their weights summing to one again."""
         weight = self.weight[rows]
-        return Target(self.value[rows], self.orientation[rows], weight / weight.sum())
+        return replace(
+            self,
+            value=self.value[rows],
+            orientation=self.orientation[rows],
+            weight=weight / weight.sum(),
+        )
 
     def without(self, rows) -> "Target":
         """Return the target with samples left out: their weight is zero, the others' is kept."""
         weight = self.weight.copy()
         weight[rows] = 0.0
-        return Target(self.value, self.orientation, weight)
+        return replace(self, weight=weight)

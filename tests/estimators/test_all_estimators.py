@@ -475,7 +475,7 @@ def test_chunks_and_streams_that_fail_leave_the_model_as_it_was(fit, monkeypatch
         raise error
 
     monkeypatch.setattr("optimargin.training.chunks.serve", fail)
-    monkeypatch.setattr("optimargin.estimators.odm.follow", fail)
+    monkeypatch.setattr("optimargin.estimators._stream.follow", fail)
 
     def refit(model, X, y):
         if fit == "partial_fit":

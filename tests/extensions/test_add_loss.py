@@ -13,11 +13,12 @@ from optimargin.designs import FeatureDesign
 from optimargin.estimators._base import Registered
 from optimargin.estimators._classifier import Classifier
 from optimargin.estimators._forms import KernelForm, LinearForm
-from optimargin.estimators._held_out import HeldOutMethods
+from optimargin.estimators._held_out import HeldOutDecisions
 from optimargin.estimators.cv import GRID, BaseSelectionCV
 from optimargin.losses import Loss
 from optimargin.objectives import AdditiveObjective
 from optimargin.solvers import SOLVERS, Newton
+from optimargin.targets import LABELS
 from tests.cases import make_problem, two_classes
 
 
@@ -77,12 +78,12 @@ class StiffTail(AdditiveObjective):
     def chain(cls, by_loss):
         return np.log(2.0) * by_loss
 
-    def loss(self):
+    def loss(self, scale=LABELS):
         return StiffTailLoss(self.C, self.knee)
 
 
 # [estimator]
-class StiffTailClassifier(HeldOutMethods, LinearForm, Classifier):
+class StiffTailClassifier(HeldOutDecisions, LinearForm, Classifier):
     """A linear classifier with this loss."""
 
     _parameter_constraints: dict = {
@@ -155,7 +156,7 @@ class StiffTailClassifierCV(BaseSelectionCV):
 
 
 # [end]
-class StiffTailKernelClassifier(HeldOutMethods, KernelForm, Classifier):
+class StiffTailKernelClassifier(HeldOutDecisions, KernelForm, Classifier):
     """The same with a kernel."""
 
     _parameter_constraints: dict = {

@@ -41,6 +41,9 @@ class PlainRegression(Task):
         weight = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight)
         return [Target(np.asarray(y, dtype=float), np.ones(len(y)), weight / self.total)]
 
+    def part(self, y, sample_weight=None):
+        return PlainRegression(len(y) if sample_weight is None else sample_weight.sum())
+
     def decode(self, scores):
         return scores[:, 0]
 

@@ -3,7 +3,7 @@
 from abc import ABCMeta, abstractmethod
 from copy import copy
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -11,14 +11,16 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from optimargin._checks import check_columns
+from optimargin._checks import check_columns, check_weights
 from optimargin.designs import canonical
-from optimargin.estimators._callbacks import CallbackSupportMixin
+from optimargin.estimators._callbacks import CallbackSupportMixin, FitTasks
 from optimargin.estimators._doc_link import DocLinkMixin
 from optimargin.estimators._store import StoreMixin
+from optimargin.estimators._words import explained, notify_user, warn_if_short
 from optimargin.kernels import KernelChoice
 from optimargin.objectives import Objective
-from optimargin.training import Options
+from optimargin.tasks import Task
+from optimargin.training import Options, rebuild, train
 
 
 class Registered(StrOptions):
@@ -58,6 +60,8 @@ class BaseLearner(StoreMixin, DocLinkMixin, CallbackSupportMixin, BaseEstimator,
         "random_state": ["random_state"],
     }
 
+    _y_checks: ClassVar[dict[str, Any]] = {}  # passed to scikit-learn's validation of y
+
     @abstractmethod
     def _objective(self) -> Objective:
         """Return the objective with this estimator's parameters."""
@@ -81,6 +85,108 @@ class BaseLearner(StoreMixin, DocLinkMixin, CallbackSupportMixin, BaseEstimator,
             seed=check_random_state(self.random_state).randint(2**31 - 1),
         )
 
+    @abstractmethod
+    def _make_task(self, y, weight, dtype) -> Task:
+        """Return what y means in a fit, with what has to be known of all of it.
+
+        Parameters
+        ----------
+        y : ndarray of shape (n_samples,) or (n_samples, n_outputs)
+        weight : ndarray of shape (n_samples,) or None
+        dtype : numpy dtype
+            Of the data.
+        """
+
+    @abstractmethod
+    def _make_known_task(self, y, weight, dtype) -> Task:
+        """Return the same of the training data of a fitted model, given again."""
+
+    @abstractmethod
+    def _task_of_chunks(self) -> tuple[type[Task], dict[str, Any]]:
+        """Return the task, and its settings, that chunks are described for."""
+
+    def _start(self, n_outputs, n_features):
+        """Return the model where the fit begins, or None."""
+        return
+
+    def _fit(self, X, y, sample_weight):
+        """Fit to data in memory and store what was found."""
+        given = (X, y, sample_weight)
+        X, y, about = self._validated_training(X, y, ensure_all_finite=False)
+        weight = check_weights(sample_weight, X)
+        task = self._make_task(y, weight, X.dtype)
+        with FitTasks(self, task.n_outputs) as progress, explained():
+            fit = train(
+                X,
+                task.encode(y, weight),
+                self._objective(),
+                total_weight=task.total,
+                kernel=self._kernel_choice(),
+                options=self._options(),
+                start=self._start(task.n_outputs, X.shape[1]),
+                held_out_error=task.held_out_error,
+                progress=progress,
+                notify=notify_user,
+                asked_by=type(self).__name__,
+            )
+        self._store({**about, **task.attributes(), **fit.attributes(), "_training_data": given})
+        warn_if_short(self, fit)
+        return self
+
+    def _fit_chunks(self, chunks):
+        """Fit to chunks and store what was found."""
+        from optimargin.training.chunks import train_chunks  # the command starts without it
+
+        task_type, settings = self._task_of_chunks()
+        with FitTasks(self, None) as progress, explained():
+            found = train_chunks(
+                chunks,
+                task_type,
+                settings,
+                self._objective(),
+                kernel=self._kernel_choice(),
+                options=self._options(),
+                progress=progress,
+            )
+        about: dict[str, Any] = {"n_features_in_": found.n_features}
+        if chunks.feature_names is not None:
+            about["feature_names_in_"] = np.asarray(chunks.feature_names, dtype=object)
+        self._store({**about, **found.task.attributes(), **found.fit.attributes()})
+        warn_if_short(self, found.fit)
+        return self
+
+    def _training_arguments(self, X, y, sample_weight):
+        """Return the training data given, or those that `fit` remembers."""
+        check_is_fitted(self)
+        if X is None:
+            if not hasattr(self, "_training_data"):
+                raise ValueError(
+                    "This estimator was loaded without its training data: pass X, y and, if it "
+                    "was fitted with one, sample_weight."
+                )
+            X, y, sample_weight = self._training_data
+        elif y is None:
+            raise ValueError("X was given without y: pass that of the training data.")
+        return X, np.asarray(y), sample_weight
+
+    def _rebuilt(self, X, y, sample_weight):
+        """Return the problems that the model was trained on, given its training data."""
+        X, y = validate_data(self, X, y, reset=False, **self._input_checks(), **self._y_checks)
+        X = check_columns(canonical(X))
+        weight = check_weights(sample_weight, X)
+        task = self._make_known_task(y, weight, X.dtype)
+        with explained():
+            return rebuild(
+                X,
+                task.encode(y, weight),
+                self._objective(),
+                total_weight=task.total,
+                kernel=self._kernel_choice(),
+                options=self._options(),
+                model=self._model,
+                solved_by=getattr(self, "solver_", "svrg"),
+            )
+
     def _input_checks(self) -> dict[str, Any]:
         return {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "order": "C"}
 
@@ -91,7 +197,7 @@ class BaseLearner(StoreMixin, DocLinkMixin, CallbackSupportMixin, BaseEstimator,
         fit has succeeded.
         """
         checked = copy(self)
-        X, y = validate_data(checked, X, y, **self._input_checks(), **checks)
+        X, y = validate_data(checked, X, y, **self._input_checks(), **self._y_checks, **checks)
         names = ("n_features_in_", "feature_names_in_")
         about = {name: vars(checked)[name] for name in names if name in vars(checked)}
         return check_columns(canonical(X)), y, about

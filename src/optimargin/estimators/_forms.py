@@ -1,12 +1,16 @@
 """What form a model has: coefficients of features, or of support vectors."""
 
-from numbers import Real
+from dataclasses import replace
+from numbers import Integral, Real
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from optimargin.designs import FeatureDesign
+from optimargin.designs.base import SampleSpaceDesign
 from optimargin.estimators._base import BaseLearner, Registered
 from optimargin.kernels import KERNELS, KernelChoice, kernel_class
+from optimargin.solvers import SOLVERS
 from optimargin.training import KernelModel, LinearModel
 
 KERNEL_CONSTRAINTS: dict = {
@@ -20,6 +24,26 @@ KERNEL_CONSTRAINTS: dict = {
 }
 
 
+def _takes_samples(solver):
+    return solver.works_with(SampleSpaceDesign)
+
+
+def _takes_features(solver):
+    return solver.works_with(FeatureDesign)
+
+
+EXACT_OR_LANDMARKS: dict = {
+    "solver": [Registered(SOLVERS, _takes_samples, also=("auto",))],
+    "approximation": [StrOptions({"nystrom"}), None],
+    "n_components": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
+    "cache_size": [Interval(Real, 0, None, closed="neither")],
+}
+WARM_STARTS: dict = {
+    "solver": [Registered(SOLVERS, _takes_features, also=("auto",))],
+    "warm_start": ["boolean"],
+}
+
+
 class LinearForm(BaseLearner):
     """A model with coefficients of features."""
 
@@ -29,6 +53,18 @@ class LinearForm(BaseLearner):
     @property
     def _model(self):
         return LinearModel(self.coef_, self.intercept_)
+
+
+class WarmLinearForm(LinearForm):
+    """A linear model that may start where it is."""
+
+    def _start(self, n_outputs, n_features):
+        if not (self.warm_start and hasattr(self, "coef_")):
+            return None
+        if self.coef_.shape != (n_outputs, n_features):
+            return None
+        intercept = self.intercept_ if self.fit_intercept else np.zeros(n_outputs)
+        return LinearModel(self.coef_, intercept)
 
 
 class KernelForm(BaseLearner):
@@ -68,3 +104,23 @@ class KernelForm(BaseLearner):
         tags.input_tags.pairwise = is_precomputed
         tags.input_tags.sparse = not is_precomputed
         return tags
+
+
+class LandmarkForm(KernelForm):
+    """A kernel model that may be restricted to the span of landmarks."""
+
+    def _options(self):
+        return replace(
+            super()._options(),
+            max_bytes=self.cache_size * 1e6,
+            approximation=self.approximation,
+            n_components=self.n_components,
+        )
+
+    def _check_landmarks_given(self):
+        """Raise a clear error unless chunks can be fitted."""
+        if self.approximation is None or self.n_components == "auto":
+            raise ValueError(
+                "A kernel model of chunks needs landmarks: set approximation='nystrom' and "
+                "n_components to their number."
+            )

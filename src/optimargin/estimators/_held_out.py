@@ -4,16 +4,74 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.base import is_classifier
 from sklearn.utils._param_validation import StrOptions, validate_params
 
-from optimargin.estimators._classifier import Classifier
+from optimargin.estimators._base import BaseLearner
 from optimargin.estimators._words import explained
 from optimargin.held_out import error_bound, leave_folds_out, leave_one_out
+from optimargin.tasks import one_or_all
 from optimargin.training.rebuild import solution_of
 
 
-class HeldOutMethods(Classifier):
-    """Held-out decision values of the training samples, without fitting again."""
+class HeldOutValues(BaseLearner):
+    """Held-out values of the training samples, without fitting again."""
+
+    def _leave_one_out(self, X, y, sample_weight, exact):
+        """Return the value of each sample for the model without it."""
+        return self._left_out(
+            X, y, sample_weight, lambda rows, *solved: leave_one_out(*solved, exact=exact)
+        )
+
+    def _leave_folds_out(self, cv, X, y, sample_weight, groups, exact):
+        """Return the value of each sample for the model without its fold."""
+        from sklearn.model_selection import check_cv  # slow to import
+
+        X, y, sample_weight = self._training_arguments(X, y, sample_weight)
+        splits = list(check_cv(cv, y, classifier=is_classifier(self)).split(X, y, groups))
+        fold = np.full(len(y), -1)
+        for k, (_, test) in enumerate(splits):
+            if (fold[test] >= 0).any():
+                raise ValueError("cv puts a sample into two test sets: it must be a partition.")
+            fold[test] = k
+        if (fold < 0).any():
+            raise ValueError("cv leaves samples out of all test sets: it must be a partition.")
+
+        def left_out(rows, problem, coef, intercept):
+            folds = [np.flatnonzero(fold[rows] == k) for k in range(len(splits))]
+            return leave_folds_out(problem, coef, intercept, folds, exact=exact)
+
+        return self._left_out(X, y, sample_weight, left_out)
+
+    def _left_out(self, X, y, sample_weight, left_out):
+        """Apply a function of (rows, problem, coef, intercept) to every problem's solution."""
+        X, y, sample_weight = self._training_arguments(X, y, sample_weight)
+        rows, solutions = self._rebuilt_solutions(X, y, sample_weight)
+        scores = np.empty((len(y), len(solutions)))
+        if rows.size < len(y):
+            # Samples of zero weight took no part: their value is that of the model itself.
+            scores[:] = self._scores(X)
+        with explained():
+            for k, solution in enumerate(solutions):
+                scale = solution[0].target.scale
+                scores[rows, k] = scale.restored(left_out(rows, *solution))
+        return one_or_all(scores)
+
+    def _rebuilt_solutions(self, X, y, sample_weight):
+        """Return the samples of positive weight and, per problem, (problem, coef, intercept)."""
+        rebuilt = self._rebuilt(X, y, sample_weight)
+        options, model = self._options(), self._model
+        objective = np.ravel(getattr(self, "objective_", []))  # none after a stream
+        with explained():
+            solutions = [
+                solution_of(rebuilt, model, k, options, objective[k] if objective.size else None)
+                for k in range(len(rebuilt.problems))
+            ]
+        return rebuilt.rows, solutions
+
+
+class HeldOutDecisions(HeldOutValues):
+    """Held-out decision values, and bounds of the error."""
 
     def loo_decision_function(
         self,
@@ -58,9 +116,7 @@ class HeldOutMethods(Classifier):
         >>> print(f"leave-one-out error {error:.3f}")
         leave-one-out error 0.019
         """
-        return self._left_out(
-            X, y, sample_weight, lambda rows, *solved: leave_one_out(*solved, exact=exact)
-        )
+        return self._leave_one_out(X, y, sample_weight, exact)
 
     def kfold_decision_function(
         self, cv=5, X=None, y=None, sample_weight=None, *, groups=None, exact=False
@@ -95,23 +151,7 @@ class HeldOutMethods(Classifier):
         >>> LinearODMClassifier().fit(X, y).kfold_decision_function(folds).shape
         (150, 3)
         """
-        from sklearn.model_selection import check_cv  # slow to import
-
-        X, y, sample_weight = self._training_arguments(X, y, sample_weight)
-        splits = list(check_cv(cv, y, classifier=True).split(X, y, groups))
-        fold = np.full(len(y), -1)
-        for k, (_, test) in enumerate(splits):
-            if (fold[test] >= 0).any():
-                raise ValueError("cv puts a sample into two test sets: it must be a partition.")
-            fold[test] = k
-        if (fold < 0).any():
-            raise ValueError("cv leaves samples out of all test sets: it must be a partition.")
-
-        def left_out(rows, problem, coef, intercept):
-            folds = [np.flatnonzero(fold[rows] == k) for k in range(len(splits))]
-            return leave_folds_out(problem, coef, intercept, folds, exact=exact)
-
-        return self._left_out(X, y, sample_weight, left_out)
+        return self._leave_folds_out(cv, X, y, sample_weight, groups, exact)
 
     @validate_params(
         {"kind": [StrOptions({"printed", "valid", "count"})]},
@@ -152,27 +192,88 @@ class HeldOutMethods(Classifier):
         ]
         return bounds[0] if len(bounds) == 1 else np.array(bounds)
 
-    def _left_out(self, X, y, sample_weight, left_out):
-        """Apply a function of (rows, problem, coef, intercept) to every problem's solution."""
-        X, y, sample_weight = self._training_arguments(X, y, sample_weight)
-        rows, solutions = self._rebuilt_solutions(X, y, sample_weight)
-        scores = np.empty((len(y), len(solutions)))
-        if rows.size < len(y):
-            # Samples of zero weight took no part: their value is that of the model itself.
-            scores[:] = self._scores(X)
-        with explained():
-            for k, solution in enumerate(solutions):
-                scores[rows, k] = left_out(rows, *solution)
-        return scores[:, 0] if len(solutions) == 1 else scores
 
-    def _rebuilt_solutions(self, X, y, sample_weight):
-        """Return the samples of positive weight and, per problem, (problem, coef, intercept)."""
-        rebuilt = self._rebuilt(X, y, sample_weight)
-        options, model = self._options(), self._model
-        objective = np.ravel(getattr(self, "objective_", []))  # none after a stream
-        with explained():
-            solutions = [
-                solution_of(rebuilt, model, k, options, objective[k] if objective.size else None)
-                for k in range(len(rebuilt.problems))
-            ]
-        return rebuilt.rows, solutions
+class HeldOutPredictions(HeldOutValues):
+    """Held-out predictions."""
+
+    def loo_prediction(
+        self,
+        X: Any = None,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        exact: bool = False,
+    ) -> np.ndarray:
+        """Return for each training sample the prediction of the model without it.
+
+        No model is refitted: the loss is quadratic on the active set of the fit, so the
+        predictions follow in closed form, at about the cost of one more fit. That holds as long
+        as no other sample enters or leaves the active set, which is always so with
+        ``epsilon=0`` and ``C1 = C2``; `exact` follows those that do. The weights of the
+        remaining samples are kept, so a model without sample i is the one fitted with `C1` and
+        `C2` times ``(sum(s) - s_i) / sum(s)``, s being the weights; with their defaults, which
+        grow with the sum, it is the one fitted without the sample. `gamma` and `epsilon` stay
+        the numbers of the fit.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), default=None
+            The training data. A fitted estimator remembers them until it is pickled; then
+            pass them again.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets), default=None
+        sample_weight : array-like of shape (n_samples,), default=None
+        exact : bool, default=False
+            Make the predictions equal those of refits, by a few Newton steps for each sample
+            whose removal changes the active set.
+
+        Returns
+        -------
+        predictions : ndarray of shape (n_samples,) or (n_samples, n_targets)
+            As in `predict`.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_diabetes
+        >>> from sklearn.metrics import r2_score
+        >>> from optimargin import LinearODMRegressor
+        >>> X, y = load_diabetes(return_X_y=True)
+        >>> model = LinearODMRegressor(C1=1e5).fit(X, y)
+        >>> print(f"leave-one-out R2 {r2_score(y, model.loo_prediction()):.2f}")
+        leave-one-out R2 0.49
+        """
+        return self._leave_one_out(X, y, sample_weight, exact)
+
+    def kfold_prediction(
+        self, cv=5, X=None, y=None, sample_weight=None, *, groups=None, exact=False
+    ):
+        """Return for each training sample the prediction of the model without its fold.
+
+        The block form of `loo_prediction`, for any splitter whose test sets hold every sample
+        once.
+
+        Parameters
+        ----------
+        cv : int, cross-validation generator or iterable, default=5
+            As in `sklearn.model_selection.cross_val_predict`.
+        X, y, sample_weight
+            As in `loo_prediction`.
+        groups : array-like of shape (n_samples,), default=None
+            Passed to the splitter.
+        exact : bool, default=False
+            As in `loo_prediction`.
+
+        Returns
+        -------
+        predictions : ndarray of shape (n_samples,) or (n_samples, n_targets)
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_diabetes
+        >>> from sklearn.model_selection import KFold
+        >>> from optimargin import LinearODMRegressor
+        >>> X, y = load_diabetes(return_X_y=True)
+        >>> folds = KFold(10, shuffle=True, random_state=0)
+        >>> LinearODMRegressor().fit(X, y).kfold_prediction(folds).shape
+        (442,)
+        """
+        return self._leave_folds_out(cv, X, y, sample_weight, groups, exact)

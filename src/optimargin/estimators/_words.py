@@ -21,7 +21,7 @@ def explained():
         raise ValueError(
             f"The kernel matrix of the {error.n_rows} samples outside the band of the loss and "
             f"its factor take {ceil(error.n_bytes / 1e6)} MB, more than cache_size: set cache_size "
-            "to that, or a larger D or smaller C2, which leave fewer samples outside."
+            "to that, or a wider band (D, or epsilon of a regressor), which leaves fewer samples outside."
         ) from None
     except UnboundedError as error:
         raise ValueError(
@@ -55,8 +55,8 @@ def _(fact: CrowdedMemory) -> str:
     return (
         f"{fact.n_active} of {fact.n_samples} samples are outside the band of the loss, more "
         f"than cache_size has room for ({fact.capacity}): kernel values are computed "
-        "many times. Set a larger cache_size, approximation='nystrom', or a larger D or "
-        "smaller C2, which leave fewer samples outside."
+        "many times. Set a larger cache_size, approximation='nystrom', or a wider band (D, or "
+        "epsilon of a regressor), which leaves fewer samples outside."
     )
 
 

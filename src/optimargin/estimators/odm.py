@@ -1,32 +1,21 @@
 """The optimal margin distribution machines."""
 
-from copy import copy
-from dataclasses import replace
-from numbers import Integral, Real
+from numbers import Real
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import _fit_context
-from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval
 from sklearn.utils.multiclass import _check_partial_fit_first_call, check_classification_targets
-from sklearn.utils.validation import validate_data
 
-from optimargin._checks import check_columns, check_scale, check_weights
-from optimargin.designs import FeatureDesign, canonical
-from optimargin.designs.base import SampleSpaceDesign
-from optimargin.estimators._base import Registered
 from optimargin.estimators._callbacks import with_callbacks
 from optimargin.estimators._classifier import Classifier
-from optimargin.estimators._forms import KernelForm, LinearForm
-from optimargin.estimators._held_out import HeldOutMethods
+from optimargin.estimators._forms import EXACT_OR_LANDMARKS, WARM_STARTS, LandmarkForm
+from optimargin.estimators._held_out import HeldOutDecisions
+from optimargin.estimators._stream import StreamMethods
 from optimargin.objectives import LARGEST, ODM
-from optimargin.solvers import SOLVERS
-from optimargin.solvers.stream import StreamState, follow
 from optimargin.tasks import Classification, check_known
-from optimargin.training import LinearModel
-from optimargin.training.units import penalty_unit_of
 
 if TYPE_CHECKING:
     from optimargin.chunks import Chunks
@@ -36,18 +25,9 @@ ODM_CONSTRAINTS: dict = {
     "C2": [Interval(Real, 0, LARGEST, closed="both"), None],
     "D": [Interval(Real, 0, 1, closed="left")],
 }
-_STREAM_WEIGHT = 256.0  # sum of weights that a stream is taken to have for the default of C1
 
 
-def _takes_samples(solver):
-    return solver.works_with(SampleSpaceDesign)
-
-
-def _takes_features(solver):
-    return solver.works_with(FeatureDesign)
-
-
-class ODMClassifier(HeldOutMethods, KernelForm, Classifier):
+class ODMClassifier(HeldOutDecisions, LandmarkForm, Classifier):
     """Kernel optimal margin distribution machine.
 
     Minimises ``|w|^2 / 2 + sum_i s_i l(y_i f(x_i)) / sum_i s_i`` over the functions
@@ -175,12 +155,9 @@ class ODMClassifier(HeldOutMethods, KernelForm, Classifier):
 
     _parameter_constraints: dict = {
         **Classifier._parameter_constraints,
-        **KernelForm._parameter_constraints,
+        **LandmarkForm._parameter_constraints,
         **ODM_CONSTRAINTS,
-        "solver": [Registered(SOLVERS, _takes_samples, also=("auto",))],
-        "approximation": [StrOptions({"nystrom"}), None],
-        "n_components": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
-        "cache_size": [Interval(Real, 0, None, closed="neither")],
+        **EXACT_OR_LANDMARKS,
     }
 
     def __init__(
@@ -223,14 +200,6 @@ class ODMClassifier(HeldOutMethods, KernelForm, Classifier):
     def _objective(self):
         return ODM(self.C1, self.C2, self.D)
 
-    def _options(self):
-        return replace(
-            super()._options(),
-            max_bytes=self.cache_size * 1e6,
-            approximation=self.approximation,
-            n_components=self.n_components,
-        )
-
     @with_callbacks
     @_fit_context(prefer_skip_nested_validation=True)
     def fit_chunks(self, chunks: "Chunks") -> Self:
@@ -260,15 +229,11 @@ class ODMClassifier(HeldOutMethods, KernelForm, Classifier):
         >>> bool(model.fit_chunks(ArrayChunks(X, y, chunk_rows=300)).score(X, y) > 0.95)
         True
         """
-        if self.approximation is None or self.n_components == "auto":
-            raise ValueError(
-                "A kernel model of chunks needs landmarks: set approximation='nystrom' and "
-                "n_components to their number."
-            )
+        self._check_landmarks_given()
         return self._fit_chunks(chunks)
 
 
-class LinearODMClassifier(HeldOutMethods, LinearForm, Classifier):
+class LinearODMClassifier(HeldOutDecisions, StreamMethods, Classifier):
     """Linear optimal margin distribution machine.
 
     Minimises ``|w|^2 / 2 + sum_i s_i l(y_i (x_i' w + b)) / sum_i s_i`` with the loss
@@ -358,8 +323,7 @@ class LinearODMClassifier(HeldOutMethods, LinearForm, Classifier):
     _parameter_constraints: dict = {
         **Classifier._parameter_constraints,
         **ODM_CONSTRAINTS,
-        "solver": [Registered(SOLVERS, _takes_features, also=("auto",))],
-        "warm_start": ["boolean"],
+        **WARM_STARTS,
     }
 
     def __init__(
@@ -389,14 +353,6 @@ class LinearODMClassifier(HeldOutMethods, LinearForm, Classifier):
 
     def _objective(self):
         return ODM(self.C1, self.C2, self.D)
-
-    def _start(self, n_outputs, n_features):
-        if not (self.warm_start and hasattr(self, "coef_")):
-            return None
-        if self.coef_.shape != (n_outputs, n_features):
-            return None
-        intercept = self.intercept_ if self.fit_intercept else np.zeros(n_outputs)
-        return LinearModel(self.coef_, intercept)
 
     @with_callbacks
     @_fit_context(prefer_skip_nested_validation=True)
@@ -477,55 +433,14 @@ class LinearODMClassifier(HeldOutMethods, LinearForm, Classifier):
             raise ValueError(
                 "class_weight='balanced' needs all data at once: pass a dict, or sample_weight."
             )
-        is_first = not hasattr(self, "t_")
-        checked = copy(self)  # told about features and classes; the estimator changes at the end
-        X, y = validate_data(checked, X, y, reset=is_first, **self._input_checks())
-        X = check_columns(canonical(X))
-        check_classification_targets(y)
-        _check_partial_fit_first_call(checked, classes)
-        task = Classification.of_stream(checked.classes_, self.class_weight)
-        check_known(
-            task.classes, y, "y has labels that are not in classes of the first partial_fit."
-        )
-        check_scale(X, type(self).__name__)
-        state = self._stream_state(is_first, task.n_outputs, X)
-        targets = task.encode(y, check_weights(sample_weight, X))
-        objective = self._stream_objective(X, targets[0].weight)
-        state = follow(
-            state,
-            X,
-            targets,
-            objective.loss(),
-            fit_intercept=self.fit_intercept,
-            seed=check_random_state(self.random_state).randint(2**31 - 1),
-        )
-        names = ("n_features_in_", "feature_names_in_", "classes_")
-        self._store(
-            {
-                **{name: vars(checked)[name] for name in names if name in vars(checked)},
-                **objective.attributes(),
-                "coef_": state.coef,
-                "intercept_": state.intercept,
-                "t_": state.n_seen,
-                "_largest_norm": state.largest_norm,
-            }
-        )
-        return self
 
-    def _stream_state(self, is_first, n_outputs, X):
-        """Return where a stream is: at its last batch, at an earlier fit, or at zero."""
-        if not is_first:
-            return StreamState(self.coef_, self.intercept_, self.t_, self._largest_norm)
-        shape = (n_outputs, X.shape[1])
-        if hasattr(self, "coef_") and self.coef_.shape == shape:
-            return StreamState(self.coef_, self.intercept_)
-        return StreamState.zeros(*shape, X.dtype)
+        def make_task(checked, y):
+            check_classification_targets(y)
+            _check_partial_fit_first_call(checked, classes)
+            task = Classification.of_stream(checked.classes_, self.class_weight)
+            check_known(
+                task.classes, y, "y has labels that are not in classes of the first partial_fit."
+            )
+            return task, np.zeros(task.n_outputs)
 
-    def _stream_objective(self, X, weight):
-        """Return the objective of a stream; by default with the penalties of a fit before."""
-        objective = self._objective()
-        if self.C1 is None and hasattr(self, "C1_"):
-            C2 = self.C2_ if self.C2 is None else self.C2
-            objective = replace(objective, C1=self.C1_, C2=C2)
-        share = weight / (weight.sum() or 1.0)
-        return objective.resolve(lambda: penalty_unit_of(X, share, _STREAM_WEIGHT, is_linear=True))
+        return self._partial_fit(X, y, sample_weight, make_task)

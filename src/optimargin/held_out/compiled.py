@@ -16,8 +16,8 @@ from optimargin.held_out.refitter import (
 from optimargin.solvers import Newton
 
 
-def _numbers(objectives):
-    losses = [objective.loss() for objective in objectives]
+def _numbers(objectives, scale):
+    losses = [objective.loss(scale) for objective in objectives]
     return np.array([(loss.C1, loss.C2, loss.D) for loss in losses])
 
 
@@ -39,6 +39,7 @@ class GramRefitter(Refitter):
     def __init__(self, K, targets, fit_intercept, K_test=None, design=None):
         self.K, self.K_test = K, K_test
         self.weight = targets[0].weight
+        self.scales = [target.scale for target in targets]
         self.design = design
         self.width_slope = self.test_width_slope = None
         self.problems = [
@@ -47,18 +48,18 @@ class GramRefitter(Refitter):
 
     def solve(self, objective):
         """Solve the problem of every output."""
-        loss = objective.loss()
-        for problem in self.problems:
+        losses = [objective.loss(scale) for scale in self.scales]
+        for problem, loss in zip(self.problems, losses, strict=True):
             problem.solve(loss.C1, loss.C2, loss.D)
-        return GramSolved(self, loss)
+        return GramSolved(self, losses)
 
     def predict_path(self, objectives):
         """Return decision values of the test samples for one setting after another."""
-        points = _numbers(objectives)
-        n_points, n_samples = len(points), self.weight.size
+        n_points, n_samples = len(objectives), self.weight.size
         decisions = np.empty((n_points, self.K_test.shape[0], len(self.problems)))
         theta, intercept = np.empty((n_points, n_samples)), np.empty((n_points, 1))
         for k, problem in enumerate(self.problems):
+            points = _numbers(objectives, self.scales[k])
             problem.solve_path(points, theta, intercept[:, 0])
             decisions[..., k] = theta @ self.K_test.T + intercept
         return decisions
@@ -75,8 +76,8 @@ class GramRefitter(Refitter):
 class GramSolved(Solved):
     """The compiled problems after a solve; see `Refitter` for how long it is valid."""
 
-    def __init__(self, refitter, loss):
-        self._refitter, self._loss = refitter, loss
+    def __init__(self, refitter, losses):
+        self._refitter, self._losses = refitter, losses
         self._problems = refitter.problems
         self.objective = np.array([problem.objective for problem in self._problems])
         self.dual_gap = np.zeros(len(self._problems))
@@ -146,16 +147,17 @@ class GramSolved(Solved):
                 if refitter.width_slope is not None:
                     by_width = float(of_output @ (refitter.test_width_slope @ problem.theta))
                     by_width -= float(adjoint @ (refitter.width_slope @ problem.theta))
-                total += Derivatives(self._by_loss(problem, adjoint), by_width)
+                total += Derivatives(self._by_loss(k, adjoint), by_width)
             return total
 
         return HeldOut(decision, derivatives)
 
-    def _by_loss(self, problem, adjoint):
+    def _by_loss(self, k, adjoint):
         """Return derivatives by log C1, log C2 and D: aims and ridges ``1 / (2 C w)`` change."""
+        problem, loss = self._problems[k], self._losses[k]
         active = problem.side != 0
         above = problem.side[active] > 0
-        penalty = np.where(above, self._loss.C2, self._loss.C1)
+        penalty = np.where(above, loss.C2, loss.C1)
         ridge = 1 / (2 * penalty * self._refitter.weight[active])
         by_ridge = adjoint[active] * problem.theta[active] * ridge
         outwards = problem.orientation[active] * problem.side[active]
@@ -204,10 +206,11 @@ class FeatureRefitter(NumpyRefitter):
 
     def predict_path(self, objectives):
         """Return decision values of the test samples for one setting after another."""
-        points, test = _numbers(objectives), self._test_rows
-        decisions = np.empty((len(points), test.shape[0], len(self.targets)))
-        coef = np.empty((len(points), test.shape[1]))
+        test = self._test_rows
+        decisions = np.empty((len(objectives), test.shape[0], len(self.targets)))
+        coef = np.empty((len(objectives), test.shape[1]))
         for k, newton in enumerate(self._compiled):
+            points = _numbers(objectives, self.targets[k].scale)
             if not newton.solve_path(points, coef).all():
                 return super().predict_path(objectives)  # slower, for the ill-conditioned
             decisions[..., k] = coef @ test.T

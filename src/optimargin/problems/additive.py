@@ -20,7 +20,7 @@ import numpy as np
 
 from optimargin.designs.base import Design
 from optimargin.losses import Loss
-from optimargin.problems.base import relative_gap
+from optimargin.problems.base import gap_floor, relative_gap
 from optimargin.targets import Target
 
 
@@ -44,6 +44,8 @@ class Point:
         it is needed: see `Design.residual_image`).
     gap : float
         The duality gap.
+    gap_floor : float
+        See `optimargin.problems.base.gap_floor`.
     """
 
     coef: np.ndarray
@@ -55,11 +57,12 @@ class Point:
     residual: np.ndarray
     residual_image: np.ndarray
     gap: float
+    gap_floor: float
 
     @property
     def relative_gap(self) -> float:
         """The duality gap relative to the objective; infinite where it overflows."""
-        return relative_gap(self.value, self.gap)
+        return relative_gap(self.value, self.gap, self.gap_floor)
 
 
 class AdditiveProblem:
@@ -78,6 +81,7 @@ class AdditiveProblem:
         self.design = design
         self.target = target
         self.fit_intercept = fit_intercept
+        self.gap_floor = gap_floor(loss, target.scale)
 
     def over(self, design, rows=None):
         """Return the same problem over another design, of all samples or of some of them."""
@@ -102,7 +106,16 @@ class AdditiveProblem:
         residual_image, square = design.residual_image(residual, coef, decision, pull)
         gap = 0.5 * max(square, 0.0)
         return Point(
-            coef, intercept, decision, value, pull, curvature, residual, residual_image, gap
+            coef,
+            intercept,
+            decision,
+            value,
+            pull,
+            curvature,
+            residual,
+            residual_image,
+            gap,
+            self.gap_floor,
         )
 
     def value(self, coef, intercept, decision):

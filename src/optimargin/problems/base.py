@@ -17,16 +17,38 @@ from typing import Any, Protocol
 
 import numpy as np
 
-GAP_FLOOR = 1e-3  # keeps the relative gap meaningful when the objective is near zero
+GAP_FLOOR = 1e-3  # keeps relative gaps of labels meaningful when the objective is near zero
 ROUNDING_FLOOR = float(np.finfo(np.float64).eps)
 """No objective is known more precisely than this, so no certificate claims more."""
 
 
-def relative_gap(value: float, gap: float) -> float:
-    """Return a duality gap relative to the objective; infinite where it overflows."""
+def relative_gap(value: float, gap: float, floor: float = GAP_FLOOR) -> float:
+    """Return a duality gap relative to the objective; infinite where it overflows.
+
+    Parameters
+    ----------
+    value, gap : float
+        The objective and its duality gap.
+    floor : float
+        The gap is relative to no less than this; see `gap_floor`.
+    """
     if not np.isfinite(gap):
         return np.inf
-    return gap / max(abs(value), abs(value - gap), GAP_FLOOR)
+    return gap / max(abs(value), abs(value - gap), floor) if gap else 0.0
+
+
+def gap_floor(loss, scale) -> float:
+    """Return what gaps are relative to when the objective is near zero.
+
+    Numbers have no size of their own as labels have: the best constant model, whose objective
+    no optimum exceeds, tells what is small.
+
+    Parameters
+    ----------
+    loss : Loss
+    scale : Scale
+    """
+    return GAP_FLOOR if scale.deviation is None else loss.least(scale.deviation)
 
 
 class NoMinimumError(ValueError):

@@ -21,7 +21,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from optimargin.problems import chunk_tasks
-from optimargin.problems.base import NotFiniteError, relative_gap
+from optimargin.problems.base import GAP_FLOOR, NotFiniteError, gap_floor, relative_gap
+from optimargin.targets import LABELS
 
 _LENGTHS = np.geomspace(1e-4, 1.0, 25)  # of a step that was too long
 _GOOD_DECREASE = 0.5  # of the slope along a step, for it to be taken whole
@@ -45,6 +46,8 @@ class ChunkedPoint:
         The duality gap.
     pull : ndarray of shape (0,)
         Not kept: it is as long as the data.
+    gap_floor : float
+        See `optimargin.problems.base.gap_floor`.
     """
 
     coef: np.ndarray
@@ -54,11 +57,12 @@ class ChunkedPoint:
     second: np.ndarray
     gap: float
     pull: np.ndarray
+    gap_floor: float = GAP_FLOOR
 
     @property
     def relative_gap(self):
         """The duality gap relative to the objective; infinite where it overflows."""
-        return relative_gap(self.value, self.gap)
+        return relative_gap(self.value, self.gap, self.gap_floor)
 
 
 class ChunkedProblem:
@@ -80,6 +84,8 @@ class ChunkedProblem:
     fit_intercept : bool
     factorise : bool
         Whether a round computes the whole Hessian.
+    scale : Scale, default=LABELS
+        What the targets are measured in.
     """
 
     design = None  # that of each chunk
@@ -95,6 +101,7 @@ class ChunkedProblem:
         largest_target,
         fit_intercept,
         factorise,
+        scale=LABELS,
     ):
         self.loss = loss
         self.fit_intercept = fit_intercept
@@ -105,6 +112,7 @@ class ChunkedProblem:
         self._whitening = whitening
         self._largest_norm = largest_norm
         self._largest_target = largest_target
+        self._gap_floor = gap_floor(loss, scale)
 
     def point(self, coef=None, intercept=0.0):
         """Return the iterate at `coef` and `intercept`: one round."""
@@ -124,7 +132,9 @@ class ChunkedProblem:
             reach = self._largest_norm * np.sqrt(2 * value) + self._largest_target
             gap += abs(gradient[-1]) * (reach + self.loss.half_width + abs(intercept))
         second = self._whitened(second)
-        return ChunkedPoint(coef, intercept, value, gradient, second, gap, np.empty(0))
+        return ChunkedPoint(
+            coef, intercept, value, gradient, second, gap, np.empty(0), self._gap_floor
+        )
 
     def _whitened(self, second):
         if self.factorise:

@@ -2,13 +2,14 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from optimargin.designs.base import Design
 from optimargin.problems.additive import AdditiveProblem
+from optimargin.targets import LABELS, Scale
 
 OnIteration = Callable[[], Callable[[], bool]]
 """Called when an iteration begins; what it returns is called at its end, and may ask to stop."""
@@ -43,6 +44,18 @@ class Solution:
     def from_point(cls, point, n_iter: int) -> "Solution":
         """Make a solution of the last iterate."""
         return cls(point.coef, point.intercept, point.pull, point.value, point.relative_gap, n_iter)
+
+    def in_units_of_y(self, scale: Scale) -> "Solution":
+        """Return the solution in the units that a scale gives to targets of unit size."""
+        if scale == LABELS:
+            return self
+        return replace(
+            self,
+            coef=self.coef * scale.unit,
+            intercept=scale.restored(self.intercept),
+            pull=self.pull * scale.unit,
+            objective=self.objective * scale.unit**2,
+        )
 
 
 class UnsuitableProblemError(TypeError):

@@ -87,7 +87,7 @@ class DualCD(Solver):
         value, intercept = problem.value(coef, intercept, decision)
         square = coef @ design.metric(coef, decision)
         gap = max(value + 0.5 * square + problem.loss.conjugate(pull, problem.target), 0.0)
-        new = Solution(coef, intercept, pull, value, relative_gap(value, gap), 0)
+        new = Solution(coef, intercept, pull, value, relative_gap(value, gap, problem.gap_floor), 0)
         if new.dual_gap < _DRIFT:
             sharp = Solution.from_point(problem.point(coef, intercept, decision), 0)
             new = sharp if sharp.dual_gap < _DRIFT else replace(new, dual_gap=_DRIFT)

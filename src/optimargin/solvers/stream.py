@@ -39,9 +39,10 @@ class StreamState:
     largest_norm: float = 0.0
 
     @classmethod
-    def zeros(cls, n_outputs, n_features, dtype) -> "StreamState":
-        """Return the state before the first batch."""
-        return cls(np.zeros((n_outputs, n_features), dtype=dtype), np.zeros(n_outputs, dtype=dtype))
+    def begin(cls, intercepts, n_features, dtype) -> "StreamState":
+        """Return the state before the first batch: no coefficients, and these intercepts."""
+        coef = np.zeros((len(intercepts), n_features), dtype=dtype)
+        return cls(coef, np.array(intercepts, dtype=dtype))
 
 
 def follow(state, X, targets, loss, *, fit_intercept, seed) -> StreamState:

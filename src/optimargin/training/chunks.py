@@ -15,7 +15,6 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import check_array, check_consistent_length
 from sklearn.utils.extmath import row_norms
-from sklearn.utils.validation import column_or_1d
 
 from optimargin._checks import check_scale
 from optimargin.designs import FeatureDesign, LandmarkDesign, RandomPivots
@@ -57,7 +56,7 @@ def describe(k, chunk, task_type):
             ensure_min_samples=0,
             input_name="X",
         )
-        y = column_or_1d(y)
+        y = np.asarray(y)
         check_consistent_length(X, y)
         weight = np.ones(len(y)) if weight is None else weight
         weight = np.ascontiguousarray(weight, dtype=np.float64)
@@ -171,7 +170,7 @@ def train_chunks(
     found : ChunkedFit
     """
     data = join(chunks.gather(describe, task_type))
-    task = task_type.from_parts(data.y_parts, **task_settings)
+    task = task_type.from_parts(data.y_parts, dtype=data.dtype, **task_settings)
     training = _ChunkedTraining(chunks, data, task, objective, kernel, options, progress)
     fit = training.linear() if kernel is None else training.landmarks(kernel)
     return ChunkedFit(fit, task, data.n_features)
@@ -214,7 +213,7 @@ class _ChunkedTraining:
         model = LinearModel(
             coef.astype(data.dtype, copy=False), intercept.astype(data.dtype, copy=False)
         )
-        return Fit.of(model, self.objective, solver, solutions)
+        return Fit.of(model, self.objective, solver, solutions, self.task.scales)
 
     def landmarks(self, choice):
         """Train a kernel model of landmarks."""
@@ -253,7 +252,7 @@ class _ChunkedTraining:
             coef.astype(data.dtype, copy=False),
             np.array([s.intercept for s in solutions]).astype(data.dtype),
         )
-        return Fit.of(model, self.objective, "newton", solutions)
+        return Fit.of(model, self.objective, "newton", solutions, self.task.scales)
 
     def _sample(self, n_wanted):
         """Return about `n_wanted` rows and their targets, or None where there are none."""
@@ -284,18 +283,18 @@ class _ChunkedTraining:
         return starts
 
     def _solve(self, reader, whitening, solver_name, starts, *, largest_norm):
-        """Return one solution per output."""
-        options = self.options
-        loss = self.objective.loss()
+        """Return one solution per output, in the units of y."""
+        options, scales = self.options, self.task.scales
 
         def solve(output, ask):
             problem = ChunkedProblem(
-                loss,
+                self.objective.loss(scales[output]),
                 output,
                 ask,
                 whitening,
                 largest_norm=largest_norm,
                 largest_target=self.task.largest_target,
+                scale=scales[output],
                 fit_intercept=options.fit_intercept,
                 factorise=solver_name == "newton",
             )
@@ -306,7 +305,7 @@ class _ChunkedTraining:
                     seed=options.seed,
                     on_iteration=on_iteration,
                 )
-                return solver.solve(problem, *starts[output])
+                return solver.solve(problem, *starts[output]).in_units_of_y(scales[output])
 
         solutions: list = []
         for first in range(0, self.task.n_outputs, _AT_ONCE):

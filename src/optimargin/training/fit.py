@@ -1,5 +1,6 @@
 """The result of a training: what an estimator stores."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,6 +9,7 @@ import numpy as np
 from optimargin.objectives import Objective
 from optimargin.problems.base import ROUNDING_FLOOR
 from optimargin.solvers import Solution
+from optimargin.targets import Scale
 
 
 @dataclass(frozen=True)
@@ -21,6 +23,8 @@ class Fit:
         With the numbers that were used.
     solver : str
     n_iter, objective_value, dual_gap : ndarray of shape (n_outputs,)
+    scales : sequence of Scale
+        What the targets of each output were measured in.
     """
 
     model: Any
@@ -29,10 +33,11 @@ class Fit:
     n_iter: np.ndarray
     objective_value: np.ndarray
     dual_gap: np.ndarray
+    scales: Sequence[Scale]
 
     @classmethod
-    def of(cls, model, objective, solver, solutions: list[Solution]) -> "Fit":
-        """Return the fit of one solution per output.
+    def of(cls, model, objective, solver, solutions: list[Solution], scales) -> "Fit":
+        """Return the fit of one solution per output, in the units of y.
 
         No certificate claims more than the rounding of the objective allows.
         """
@@ -44,6 +49,7 @@ class Fit:
             np.array([solution.n_iter for solution in solutions]),
             np.array([solution.objective for solution in solutions]),
             np.maximum(gaps, ROUNDING_FLOOR),
+            scales,
         )
 
     def attributes(self) -> dict[str, Any]:
@@ -54,7 +60,7 @@ class Fit:
 
         return {
             **self.model.attributes(),
-            **self.objective.attributes(),
+            **self.objective.attributes(self.scales),
             "solver_": self.solver,
             "n_iter_": shown(self.n_iter),
             "objective_": shown(self.objective_value),

@@ -55,6 +55,7 @@ def train_landmarks(
         stage, starts = training.grow(held_out_error)
     else:
         stage, starts = training.climb()
+    scales = [target.scale for target in targets]
     solutions = solve_all(stage.problems, starts)
     order = np.argsort(stage.landmarks.rows)
     chosen = stage.landmarks.rows[order]
@@ -66,7 +67,7 @@ def train_landmarks(
         coef[:, order].astype(X.dtype, copy=False),
         np.array([s.intercept for s in solutions], dtype=X.dtype),
     )
-    return Fit.of(model, objective, plan.solver, solutions)
+    return Fit.of(model, objective, plan.solver, solutions, scales)
 
 
 @dataclass(frozen=True)

@@ -144,19 +144,24 @@ def coefficients_of(design, model, problem, k, rows):
 
 @coefficients_of.register
 def _(design: FeatureDesign | LinearGramDesign, model, problem, k, rows):
-    w = model.coef[k].astype(np.float64)
-    return design.from_features(w, float(model.intercept[k]), problem)
+    w, intercept = _standardised(problem, model.coef[k], model.intercept[k])
+    return design.from_features(w, intercept, problem)
 
 
 @coefficients_of.register
 def _(design: LandmarkDesign, model, problem, k, rows):
-    coef = design.from_landmark_coefficients(model.dual_coef[k].astype(np.float64))
-    return coef, float(model.intercept[k])
+    coef, intercept = _standardised(problem, model.dual_coef[k], model.intercept[k])
+    return design.from_landmark_coefficients(coef), intercept
 
 
 @coefficients_of.register
 def _(design: SampleSpaceDesign, model, problem, k, rows):
-    return sample_pulls(model, k, rows), float(model.intercept[k])
+    return _standardised(problem, sample_pulls(model, k, rows), model.intercept[k])
+
+
+def _standardised(problem, coef, intercept):
+    """Return coefficients and intercept in units of the problem's targets, in double precision."""
+    return problem.target.scale.standardised(coef.astype(np.float64), float(intercept))
 
 
 def sample_pulls(model, k, rows):

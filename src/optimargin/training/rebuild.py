@@ -5,7 +5,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from optimargin.problems import AdditiveProblem
-from optimargin.problems.base import GAP_FLOOR
 from optimargin.solvers import Newton
 from optimargin.training.designs import make_design
 from optimargin.training.landmarks import known_landmarks
@@ -75,7 +74,7 @@ def solution_of(rebuilt, model, k, options, objective_value=None):
     k : int
     options : Options
     objective_value : float or None
-        The objective of the fit, where it is known.
+        The objective of the fit, where it is known, in the units of y.
 
     Returns
     -------
@@ -92,10 +91,11 @@ def solution_of(rebuilt, model, k, options, objective_value=None):
     start = coefficients_of(problem.design, model, problem, k, rebuilt.rows)
     point = problem.point(*start)
     if objective_value is not None:
-        allowed = _SAME_OBJECTIVE * max(objective_value, GAP_FLOOR)
-        if not abs(point.value - objective_value) <= allowed:
+        unit = problem.target.scale.unit**2
+        allowed = _SAME_OBJECTIVE * max(objective_value / unit, problem.gap_floor)
+        if not abs(point.value - objective_value / unit) <= allowed:
             raise OtherDataError(
-                f"The model has an objective of {point.value:.4g} on these samples, and of "
+                f"The model has an objective of {unit * point.value:.4g} on these samples, and of "
                 f"{objective_value:.4g} on those it was fitted on: pass X, y and sample_weight "
                 "of the training data, every row in its place."
             )

@@ -101,7 +101,12 @@ def train(
             rows,
             held_out_error=held_out_error,
             solve_all=partial(
-                solve_all, objective=objective, options=options, plan=plan, progress=progress
+                solve_all,
+                targets=targets,
+                objective=objective,
+                options=options,
+                plan=plan,
+                progress=progress,
             ),
         )
     made = make_design(
@@ -118,13 +123,20 @@ def train(
             for k, problem in enumerate(problems)
         ]
     solutions = solve_all(
-        problems, starts, objective=objective, options=options, plan=plan, progress=progress
+        problems,
+        starts,
+        targets=targets,
+        objective=objective,
+        options=options,
+        plan=plan,
+        progress=progress,
     )
     if made_kernel is None:
         model: Any = LinearModel.of(made.design, solutions, X.dtype)
     else:
         model = KernelModel.of(made_kernel, made.design, made.projector, solutions, X, rows)
-    return Fit.of(model, objective, plan.solver, solutions)
+    scales = [target.scale for target in targets]
+    return Fit.of(model, objective, plan.solver, solutions, scales)
 
 
 def prepare(X, targets, objective, total_weight, kernel, asked_by=""):
@@ -151,8 +163,8 @@ def prepare(X, targets, objective, total_weight, kernel, asked_by=""):
     return objective, made, X, targets, rows
 
 
-def solve_all(problems, starts, *, objective, options, plan, progress):
-    """Return one solution per problem."""
+def solve_all(problems, starts, *, targets, objective, options, plan, progress):
+    """Return one solution per problem, in the units of y."""
     make_solver = objective.solvers[plan.solver]
     settings = {
         "tol": options.tol,
@@ -163,8 +175,8 @@ def solve_all(problems, starts, *, objective, options, plan, progress):
     own_threads = make_solver(**settings).own_threads(problems[0].design)
     solutions = []
     with one_blas_thread() if own_threads else nullcontext():
-        for problem, start in zip(problems, starts, strict=True):
+        for problem, start, target in zip(problems, starts, targets, strict=True):
             with progress.problem() as on_iteration:
                 solver = make_solver(**settings, on_iteration=on_iteration)
-                solutions.append(solver.solve(problem, *start))
+                solutions.append(solver.solve(problem, *start).in_units_of_y(target.scale))
     return solutions

@@ -1,79 +1,14 @@
-"""What y means: the one place where it becomes targets, and where scores become predictions.
+"""Labels, and what decides about them."""
 
-A task is small and knows all that has to be known of the whole of y, so that any part of the data,
-a chunk on a worker for example, can be encoded by itself. A new task is a subclass of `Task`; all
-below it sees targets, orientations and weights alone (`optimargin.targets`).
-"""
-
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.utils import compute_class_weight
+from sklearn.utils import column_or_1d, compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
 from optimargin.targets import Target
-
-
-class Task(ABC):
-    """What y means.
-
-    Attributes
-    ----------
-    total : float
-        The sum of all weights, which targets are normalised by.
-    """
-
-    total: float
-
-    @property
-    @abstractmethod
-    def n_outputs(self) -> int:
-        """The number of decision values per sample."""
-
-    @property
-    @abstractmethod
-    def largest_target(self) -> float:
-        """No target is larger, in absolute value."""
-
-    @abstractmethod
-    def encode(self, y, sample_weight=None) -> list[Target]:
-        """Return the targets of some samples, one per output.
-
-        Parameters
-        ----------
-        y : ndarray of shape (n_samples,)
-        sample_weight : ndarray of shape (n_samples,) or None
-
-        Returns
-        -------
-        targets : list of Target
-            Over all samples of the task, the weights of each sum to one.
-        """
-
-    @abstractmethod
-    def decode(self, scores):
-        """Return the predictions that decision values of shape (n_samples, n_outputs) mean."""
-
-    @staticmethod
-    @abstractmethod
-    def held_out_error(target: Target, decision) -> float:
-        """Return how bad held-out decision values of one output are; smaller is better."""
-
-    def attributes(self) -> dict[str, Any]:
-        """Return what a fitted estimator says about y."""
-        return {}
-
-    @staticmethod
-    @abstractmethod
-    def describe(y, weight) -> Any:
-        """Return all that has to be known of the y of one chunk, checked."""
-
-    @classmethod
-    @abstractmethod
-    def from_parts(cls, parts, **settings) -> "Task":
-        """Return the task of all chunks, given what `describe` returned of each."""
+from optimargin.tasks.base import Task
 
 
 @dataclass(frozen=True)
@@ -88,11 +23,14 @@ class Classification(Task):
         What the sample weights of each class are multiplied with.
     total : float
         The sum of the weights times the factors.
+    class_weight : dict, "balanced" or None
+        Where the factors come from.
     """
 
     classes: np.ndarray
     factor: np.ndarray
     total: float
+    class_weight: Any = None
 
     @classmethod
     def from_labels(cls, y, sample_weight=None, class_weight=None, classes=None):
@@ -119,12 +57,17 @@ class Classification(Task):
     def from_totals(cls, classes, totals, class_weight=None, present=None):
         """Return the task of classes, given the sums of their sample weights."""
         present = np.ones(classes.size, dtype=bool) if present is None else present
+        given = class_weight
         if isinstance(class_weight, dict):  # may name classes that are absent here
             class_weight = dict(zip(classes, _given_factors(classes, class_weight), strict=True))
             class_weight = {label: class_weight[label] for label in classes[present]}
         factor = np.zeros(classes.size)
         factor[present] = _checked_factors(classes[present], totals[present], class_weight)
-        return cls(classes, factor, float(totals @ factor))
+        return cls(classes, factor, float(totals @ factor), given)
+
+    def part(self, y, sample_weight=None):
+        """Return the task of some of the samples: class weights are applied anew."""
+        return self.from_labels(y, sample_weight, self.class_weight, self.classes)
 
     @classmethod
     def of_stream(cls, classes, class_weight=None):
@@ -170,6 +113,7 @@ class Classification(Task):
     @staticmethod
     def describe(y, weight):
         """Return the labels of a chunk, and the sums of their weights."""
+        y = column_or_1d(y)
         if len(y):
             check_classification_targets(y)
         labels, encoded = np.unique(y, return_inverse=True)

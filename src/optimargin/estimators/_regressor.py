@@ -1,0 +1,77 @@
+"""What all regressors share: numbers as targets, predictions."""
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import RegressorMixin, _fit_context
+
+from optimargin._warnings import warn_user
+from optimargin.estimators._base import BaseLearner
+from optimargin.estimators._callbacks import with_callbacks
+from optimargin.tasks import Regression
+
+
+class Regressor(RegressorMixin, BaseLearner):
+    """Numbers become targets of unit size, scores are predictions; what is between is `train`."""
+
+    _y_checks = {"multi_output": True}
+
+    @with_callbacks
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit the regressor.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Training data; float32 and float64 are used as they are. For a precomputed kernel
+            the Gram matrix, of shape (n_samples, n_samples).
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+            Numbers to be predicted. Several targets lead to the models of each alone, at less
+            cost: they share the kernel matrix.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Non-negative weights. A weight of two is the same as repeating the sample.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+        """
+        return self._fit(X, y, sample_weight)
+
+    def _make_task(self, y, weight, dtype):
+        task = self._make_known_task(y, weight, dtype)
+        if task.constant:
+            values = [task.scales[k].center for k in task.constant]
+            where = "" if task.n_outputs == 1 else f" in columns {task.constant}"
+            warn_user(
+                f"y is constant{where}: the model predicts "
+                f"{', '.join(f'{value:g}' for value in values)} everywhere."
+            )
+        return task
+
+    def _make_known_task(self, y, weight, dtype):
+        return Regression.from_values(y, weight, fit_intercept=self.fit_intercept, dtype=dtype)
+
+    def _task_of_chunks(self):
+        return Regression, {"fit_intercept": self.fit_intercept}
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Predict the targets.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        predictions : ndarray of shape (n_samples,) or (n_samples, n_targets)
+        """
+        scores = self._scores(X)
+        return Regression.of_stream(scores.shape[1]).decode(scores)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags

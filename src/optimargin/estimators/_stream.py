@@ -1,0 +1,81 @@
+"""Learning from streams: what all linear estimators share."""
+
+from copy import copy
+from dataclasses import replace
+
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import validate_data
+
+from optimargin._checks import check_columns, check_scale, check_weights
+from optimargin.designs import canonical
+from optimargin.estimators._forms import WarmLinearForm
+from optimargin.solvers.stream import StreamState, follow
+from optimargin.training.units import penalty_unit_of
+
+_STREAM_WEIGHT = 256.0  # sum of weights that a stream is taken to have for the default of C1
+
+
+class StreamMethods(WarmLinearForm):
+    """One pass of stochastic gradient steps per batch."""
+
+    def _partial_fit(self, X, y, sample_weight, make_task):
+        """Learn from one batch and store what was found.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            The batch.
+        make_task : callable
+            Given an estimator that is told about the features, and y, it returns the task of
+            the stream and the intercepts that it begins with.
+        """
+        is_first = not hasattr(self, "t_")
+        checked = copy(self)  # told about the data; the estimator changes at the end
+        X, y = validate_data(
+            checked, X, y, reset=is_first, **self._input_checks(), **self._y_checks
+        )
+        X = check_columns(canonical(X))
+        weight = check_weights(sample_weight, X)
+        task, intercepts = make_task(checked, y)
+        check_scale(X, type(self).__name__)
+        state = self._stream_state(is_first, intercepts, X)
+        targets = task.encode(y, weight)
+        objective = self._stream_objective(X, targets[0].weight)
+        state = follow(
+            state,
+            X,
+            targets,
+            objective.loss(),
+            fit_intercept=self.fit_intercept,
+            seed=check_random_state(self.random_state).randint(2**31 - 1),
+        )
+        names = ("n_features_in_", "feature_names_in_", "classes_")
+        self._store(
+            {
+                **{name: vars(checked)[name] for name in names if name in vars(checked)},
+                **objective.attributes(task.scales),
+                "coef_": state.coef,
+                "intercept_": state.intercept,
+                "t_": state.n_seen,
+                "_largest_norm": state.largest_norm,
+            }
+        )
+        return self
+
+    def _stream_state(self, is_first, intercepts, X):
+        """Return where a stream is: at its last batch, at an earlier fit, or at its beginning."""
+        if not is_first:
+            return StreamState(self.coef_, self.intercept_, self.t_, self._largest_norm)
+        shape = (len(intercepts), X.shape[1])
+        if hasattr(self, "coef_") and self.coef_.shape == shape:
+            return StreamState(self.coef_, self.intercept_)
+        return StreamState.begin(intercepts, X.shape[1], X.dtype)
+
+    def _stream_objective(self, X, weight):
+        """Return the objective of a stream; by default with the penalties of a fit before."""
+        objective = self._objective()
+        if self.C1 is None and hasattr(self, "C1_"):
+            C2 = self.C2_ if self.C2 is None else self.C2
+            objective = replace(objective, C1=self.C1_, C2=C2)
+        share = weight / (weight.sum() or 1.0)
+        return objective.resolve(lambda: penalty_unit_of(X, share, _STREAM_WEIGHT, is_linear=True))

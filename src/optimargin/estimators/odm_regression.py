@@ -1,0 +1,445 @@
+"""Optimal margin distribution machines for regression."""
+
+from numbers import Real
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import _fit_context
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from optimargin.estimators._callbacks import with_callbacks
+from optimargin.estimators._forms import EXACT_OR_LANDMARKS, WARM_STARTS, LandmarkForm
+from optimargin.estimators._held_out import HeldOutPredictions
+from optimargin.estimators._regressor import Regressor
+from optimargin.estimators._stream import StreamMethods
+from optimargin.objectives import LARGEST, ODMRegression
+from optimargin.tasks import Regression
+
+if TYPE_CHECKING:
+    from optimargin.chunks import Chunks
+
+EPSILON = [Interval(Real, 0, None, closed="left"), StrOptions({"scale"})]
+REGRESSION_CONSTRAINTS: dict = {
+    "C1": [Interval(Real, 0, LARGEST, closed="right"), None],
+    "C2": [Interval(Real, 0, LARGEST, closed="both"), None],
+    "epsilon": EPSILON,
+}
+
+
+class _BandRegressor(HeldOutPredictions, Regressor):
+    """The objective of both regressors."""
+
+    def _objective(self):
+        if self.fit_intercept and self.C2 == 0:
+            raise ValueError(
+                "C2=0 leaves predictions above y without a penalty, so that an intercept alone "
+                "meets every target: use C2 > 0 (C2=None is C1), or fit_intercept=False."
+            )
+        return ODMRegression(self.C1, self.C2, self.epsilon)
+
+
+class ODMRegressor(_BandRegressor, LandmarkForm):
+    """Kernel regression with the band loss of the optimal margin distribution machine.
+
+    Minimises ``|w|^2 / 2 + sum_i s_i l(y_i - f(x_i)) / sum_i s_i`` over the functions
+    ``f(x) = phi(x)' w + b`` of a kernel, with the loss
+    ``l(e) = C1 max(0, e - epsilon)^2 + C2 max(0, -e - epsilon)^2`` of the residual e and the
+    sample weights s. It is the support vector regression with squared losses, with weights of
+    its own below and above. With ``epsilon=0`` and ``C1 = C2`` it is kernel ridge regression
+    (with an intercept), with ``epsilon=0`` and ``C1 != C2`` expectile regression.
+
+    Predictions scale with y: multiplying y (and a numeric `epsilon`) by a constant multiplies
+    the predictions by it, whatever `C1` and `C2` are.
+
+    Parameters
+    ----------
+    C1 : float, default=None
+        Penalty on predictions that are more than `epsilon` below y. Weights are normalised, so
+        a given value means the same for any number of samples. Default: the sum of the sample
+        weights, so that each sample counts 1.
+    C2 : float, default=None
+        Penalty on predictions that are more than `epsilon` above y. None is `C1`. With
+        ``epsilon=0`` the model is that of the expectile ``C1 / (C1 + C2)``. It may be 0 only
+        without an intercept.
+    epsilon : float or "scale", default=0.0
+        Half-width of the band around y that costs nothing, in the units of y. Residuals inside
+        it leave no support vector: a wide band makes models sparse, and on most data a little
+        less accurate. "scale" is a tenth of the standard deviation of y (of its root mean
+        square without an intercept).
+    kernel : {"rbf", "linear", "poly", "sigmoid", "precomputed"} or callable, default="rbf"
+        The kernel. A callable is given two arrays of samples and returns the matrix of
+        their kernel values.
+    gamma : {"scale", "auto", "mean_distance"} or float, default="scale"
+        Coefficient of "rbf", "poly" and "sigmoid". "scale" is ``1 / (n_features * var(X))``,
+        "auto" is ``1 / n_features``, and "mean_distance" is ``1 / (2 s^2)`` with s the mean
+        distance between training samples.
+    degree : float, default=3
+        Degree of "poly"; at least 0.
+    coef0 : float, default=0.0
+        Constant term of "poly" and "sigmoid".
+    fit_intercept : bool, default=True
+        Whether to fit an intercept; it is not penalised.
+    solver : {"auto", "newton", "newton_cg", "dcd"}, default="auto"
+        How the objective is minimised; all solvers reach the same model. "newton" factorises
+        the kernel matrix and suits up to about a thousand samples, "newton_cg" iterates and
+        suits more, "dcd" is coordinate descent.
+    approximation : {"nystrom"}, default=None
+        With "nystrom" the model is restricted to the span of `n_components` landmarks: samples
+        that are chosen at random where the ones before do not yet determine the kernel. For
+        data with many samples.
+    n_components : int or "auto", default="auto"
+        The number of landmarks. "auto" doubles it until the leave-one-out error stops falling.
+    cache_size : float, default=2000
+        Megabytes for kernel values that "newton_cg" and "dcd" keep. "newton" needs the whole
+        kernel matrix.
+    tol : float, default=1e-6
+        The fit ends once the certified duality gap, relative to the objective of the best
+        constant model, is at most `tol`.
+    max_iter : int, default=1000
+        Limit on Newton steps or passes over the data.
+    random_state : int, RandomState instance or None, default=None
+        For the order of samples in "dcd", and for landmarks.
+
+    Attributes
+    ----------
+    support_ : ndarray of shape (n_SV,)
+        Indices of the support vectors: the samples outside the band, of any target.
+    support_vectors_ : {ndarray, sparse matrix} of shape (n_SV, n_features)
+        The support vectors, or the landmarks; empty for a precomputed kernel.
+    dual_coef_ : ndarray of shape (1, n_SV) or (n_targets, n_SV)
+        Coefficients of the support vectors: predictions are
+        ``K(X, support_vectors_) @ dual_coef_.T + intercept_``.
+    coef_ : ndarray of shape (1, n_features) or (n_targets, n_features)
+        Coefficients of the features, for the linear kernel.
+    intercept_ : ndarray of shape (1,) or (n_targets,)
+        The intercepts.
+    C1_, C2_ : float
+        The values of `C1` and `C2` that were used.
+    epsilon_ : float or ndarray of shape (n_targets,)
+        The value of `epsilon` that was used, in the units of y; an array for "scale" with
+        several targets.
+    gamma_ : float
+        The value of `gamma` that was used, for kernels that have one.
+    n_iter_ : int or ndarray of shape (n_targets,)
+        Newton steps or passes over the data; with several targets one number per target.
+    objective_ : float or ndarray of shape (n_targets,)
+        The minimum found, in squared units of y.
+    dual_gap_ : float or ndarray of shape (n_targets,)
+        The certified duality gap, relative to the objective of the best constant model: no
+        model has an objective lower by more than that.
+    solver_ : str
+        The solver that was used.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Names of the features, where the data have names that are all strings.
+
+    See Also
+    --------
+    ODMRegressorCV : Chooses its own parameters.
+    LinearODMRegressor : The same without a kernel, faster and for more samples.
+
+    Notes
+    -----
+    A kernel matrix that is not positive semi-definite ("sigmoid", some callables) has no unique
+    minimum. The model is then fitted with the positive part of its spectrum, and a warning says
+    so.
+
+    References
+    ----------
+    T. Zhang and Z.-H. Zhou, "Optimal Margin Distribution Machine", IEEE Transactions on
+    Knowledge and Data Engineering 32(6), 2020.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from optimargin import ODMRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-3, 3, size=(200, 1))
+    >>> y = np.sin(X[:, 0]) + 0.1 * rng.normal(size=200)
+    >>> model = ODMRegressor().fit(X, y)
+    >>> bool(model.score(X, y) > 0.95)
+    True
+    >>> bool(model.dual_gap_ < 1e-12)
+    True
+    """
+
+    _parameter_constraints: dict = {
+        **Regressor._parameter_constraints,
+        **LandmarkForm._parameter_constraints,
+        **REGRESSION_CONSTRAINTS,
+        **EXACT_OR_LANDMARKS,
+    }
+
+    def __init__(
+        self,
+        C1=None,
+        C2=None,
+        epsilon=0.0,
+        *,
+        kernel="rbf",
+        gamma="scale",
+        degree=3,
+        coef0=0.0,
+        fit_intercept=True,
+        solver="auto",
+        approximation=None,
+        n_components="auto",
+        cache_size=2000,
+        tol=1e-6,
+        max_iter=1000,
+        random_state=None,
+    ):
+        self.C1 = C1
+        self.C2 = C2
+        self.epsilon = epsilon
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.fit_intercept = fit_intercept
+        self.solver = solver
+        self.approximation = approximation
+        self.n_components = n_components
+        self.cache_size = cache_size
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+
+    @with_callbacks
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit_chunks(self, chunks: "Chunks") -> Self:
+        """Fit the regressor to data that do not fit in memory.
+
+        Every pass reads all chunks; a fit takes about ten passes.
+        Solves the same problem as `fit`, to the same certified gap.
+
+        Parameters
+        ----------
+        chunks : Chunks
+            From `optimargin.chunks`: `NpyChunks`, `SvmlightChunks`, `ParquetChunks`, or parts of
+            arrays.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator, without `support_`: landmarks have no place in one array.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import make_friedman1
+        >>> from optimargin import ODMRegressor
+        >>> from optimargin.chunks import ArrayChunks
+        >>> X, y = make_friedman1(1000, random_state=0)
+        >>> model = ODMRegressor(approximation="nystrom", n_components=200, random_state=0)
+        >>> bool(model.fit_chunks(ArrayChunks(X, y, chunk_rows=300)).score(X, y) > 0.9)
+        True
+        """
+        self._check_landmarks_given()
+        return self._fit_chunks(chunks)
+
+
+class LinearODMRegressor(_BandRegressor, StreamMethods):
+    """Linear regression with the band loss of the optimal margin distribution machine.
+
+    Minimises ``|w|^2 / 2 + sum_i s_i l(y_i - x_i' w - b) / sum_i s_i`` with the loss
+    ``l(e) = C1 max(0, e - epsilon)^2 + C2 max(0, -e - epsilon)^2`` of the residual e and the
+    sample weights s. With ``C1 = C2`` it is `LinearSVR` with squared losses and
+    ``C = C1 / n_samples``; with ``epsilon=0`` as well, ridge regression with
+    ``alpha = n_samples / (2 C1)``; with ``epsilon=0`` and ``C1 != C2``, expectile regression.
+
+    Predictions scale with y: multiplying y (and a numeric `epsilon`) by a constant multiplies
+    the predictions by it, whatever `C1` and `C2` are.
+
+    Parameters
+    ----------
+    C1 : float, default=None
+        Penalty on predictions that are more than `epsilon` below y. Weights are normalised, so
+        a given value means the same for any number of samples. Default: the sum of the sample
+        weights, so that each sample counts 1.
+    C2 : float, default=None
+        Penalty on predictions that are more than `epsilon` above y. None is `C1`. With
+        ``epsilon=0`` the model is that of the expectile ``C1 / (C1 + C2)``. It may be 0 only
+        without an intercept.
+    epsilon : float or "scale", default=0.0
+        Half-width of the band around y that costs nothing, in the units of y. "scale" is a
+        tenth of the standard deviation of y (of its root mean square without an intercept).
+    fit_intercept : bool, default=True
+        Whether to fit an intercept; it is not penalised.
+    solver : {"auto", "newton", "newton_cg", "dcd", "svrg"}, default="auto"
+        How the objective is minimised; all solvers reach the same model. "newton" factorises
+        (few features, or few samples), "newton_cg" iterates (many of both), "dcd" and "svrg"
+        are coordinate descent and a stochastic gradient method. "auto" chooses by the size of
+        the data.
+    tol : float, default=1e-6
+        The fit ends once the certified duality gap, relative to the objective of the best
+        constant model, is at most `tol`.
+    max_iter : int, default=1000
+        Limit on Newton steps or passes over the data.
+    warm_start : bool, default=False
+        Start the next `fit` at the current coefficients.
+    random_state : int, RandomState instance or None, default=None
+        For the order of samples in "dcd" and "svrg" and in `partial_fit`.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (1, n_features) or (n_targets, n_features)
+        Coefficients of the features, in the precision of the data.
+    intercept_ : ndarray of shape (1,) or (n_targets,)
+        The intercepts.
+    C1_, C2_ : float
+        The values of `C1` and `C2` that were used.
+    epsilon_ : float or ndarray of shape (n_targets,)
+        The value of `epsilon` that was used, in the units of y; an array for "scale" with
+        several targets.
+    n_iter_ : int or ndarray of shape (n_targets,)
+        Newton steps or passes over the data; with several targets one number per target.
+    objective_ : float or ndarray of shape (n_targets,)
+        The minimum found, in squared units of y.
+    dual_gap_ : float or ndarray of shape (n_targets,)
+        The certified duality gap, relative to the objective of the best constant model: no
+        model has an objective lower by more than that.
+    solver_ : str
+        The solver that was used.
+    t_ : int
+        Samples seen by `partial_fit`, after a call of it.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Names of the features, where the data have names that are all strings.
+
+    See Also
+    --------
+    LinearODMRegressorCV : Chooses its own parameters.
+    ODMRegressor : The same with a kernel.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from optimargin import LinearODMRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = make_pipeline(StandardScaler(), LinearODMRegressor()).fit(X, y)
+    >>> print(f"R2 {model.score(X, y):.2f}")
+    R2 0.52
+    >>> bool(model[-1].dual_gap_ < 1e-12)
+    True
+    """
+
+    _parameter_constraints: dict = {
+        **Regressor._parameter_constraints,
+        **REGRESSION_CONSTRAINTS,
+        **WARM_STARTS,
+    }
+
+    def __init__(
+        self,
+        C1=None,
+        C2=None,
+        epsilon=0.0,
+        *,
+        fit_intercept=True,
+        solver="auto",
+        tol=1e-6,
+        max_iter=1000,
+        warm_start=False,
+        random_state=None,
+    ):
+        self.C1 = C1
+        self.C2 = C2
+        self.epsilon = epsilon
+        self.fit_intercept = fit_intercept
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.warm_start = warm_start
+        self.random_state = random_state
+
+    @with_callbacks
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit_chunks(self, chunks: "Chunks") -> Self:
+        """Fit the regressor to data that do not fit in memory.
+
+        Every pass reads all chunks; a fit takes about ten passes with up to 2000 features.
+        Solves the same problem as `fit`, to the same certified gap.
+
+        Parameters
+        ----------
+        chunks : Chunks
+            From `optimargin.chunks`: `NpyChunks`, `SvmlightChunks`, `ParquetChunks`, or parts of
+            arrays.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import make_regression
+        >>> from optimargin import LinearODMRegressor
+        >>> from optimargin.chunks import ArrayChunks
+        >>> X, y = make_regression(1000, random_state=0)
+        >>> model = LinearODMRegressor().fit_chunks(ArrayChunks(X, y, chunk_rows=300))
+        >>> bool(model.dual_gap_ <= 1e-6)
+        True
+        """
+        return self._fit_chunks(chunks)
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(
+        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Learn from one batch of a stream that does not fit in memory.
+
+        Every call makes one pass of stochastic gradient steps over the batch. With t samples
+        seen the step is ``1 / (t + t0)``, so that (Robbins and Monro) the coefficients converge
+        to the minimiser of ``|w|^2 / 2 + E[s l(y - x' w - b)]`` over the distribution the
+        batches are drawn from; for w the expected error of the objective falls as O(1 / t).
+        Batches that repeat one data set lead to the model that `fit` finds on it with the same
+        `C1`, if its weights have mean one. No gap is certified: `fit` is exact, this is not.
+        A stream has no length that `C1` could grow with: None is 256 here, or the value of a
+        `fit` before. The intercept begins at the mean of the first batch.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+        sample_weight : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        self : object
+            The estimator.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import make_regression
+        >>> from optimargin import LinearODMRegressor
+        >>> X, y = make_regression(10_000, noise=10, random_state=0)
+        >>> model = LinearODMRegressor()
+        >>> for first in range(0, 10_000, 1000):
+        ...     batch = slice(first, first + 1000)
+        ...     _ = model.partial_fit(X[batch], y[batch])
+        >>> bool(model.score(X, y) > 0.9)
+        True
+        """
+        if self.epsilon == "scale":
+            raise ValueError(
+                "epsilon='scale' needs all data at once: pass a number in the units of y."
+            )
+
+        def make_task(checked, y):
+            # Knows only this batch: that is enough to check it, and for a first intercept.
+            task = Regression.from_values(y, fit_intercept=self.fit_intercept)
+            stream = Regression.of_stream(task.n_outputs)
+            if hasattr(self, "t_") and task.n_outputs != self.intercept_.size:
+                raise ValueError(
+                    f"y has {task.n_outputs} targets; the first partial_fit had "
+                    f"{self.intercept_.size}."
+                )
+            return stream, np.array([scale.center for scale in task.scales])
+
+        return self._partial_fit(X, y, sample_weight, make_task)

@@ -1,0 +1,20 @@
+"""What y means: the one place where it becomes targets, and where scores become predictions.
+
+A task is small and knows all that has to be known of the whole of y, so that any part of the data,
+a chunk on a worker for example, can be encoded by itself. A new task is a subclass of `Task`; all
+below it sees targets, orientations and weights alone (`optimargin.targets`).
+"""
+
+from optimargin.tasks.base import Task
+from optimargin.tasks.classification import Classification, check_known, index_of, winning_class
+from optimargin.tasks.regression import Regression, one_or_all
+
+__all__ = [
+    "Classification",
+    "Regression",
+    "Task",
+    "check_known",
+    "index_of",
+    "one_or_all",
+    "winning_class",
+]

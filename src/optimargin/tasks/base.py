@@ -1,0 +1,82 @@
+"""What every task offers."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+from optimargin.targets import LABELS, Scale, Target
+
+
+class Task(ABC):
+    """What y means.
+
+    Attributes
+    ----------
+    total : float
+        The sum of all weights, which targets are normalised by.
+    """
+
+    total: float
+
+    @property
+    @abstractmethod
+    def n_outputs(self) -> int:
+        """The number of decision values per sample."""
+
+    @property
+    @abstractmethod
+    def largest_target(self) -> float:
+        """No target is larger, in absolute value."""
+
+    @property
+    def scales(self) -> Sequence[Scale]:
+        """What the targets of each output are measured in."""
+        return [LABELS] * self.n_outputs
+
+    @abstractmethod
+    def part(self, y, sample_weight=None) -> "Task":
+        """Return the task of some of the samples, whose weights are normalised anew.
+
+        Decision values mean the same in it: its targets are measured on the same scales.
+        """
+
+    @abstractmethod
+    def encode(self, y, sample_weight=None) -> list[Target]:
+        """Return the targets of some samples, one per output.
+
+        Parameters
+        ----------
+        y : ndarray of shape (n_samples,) or (n_samples, n_outputs)
+        sample_weight : ndarray of shape (n_samples,) or None
+
+        Returns
+        -------
+        targets : list of Target
+            Over all samples of the task, the weights of each sum to one.
+        """
+
+    @abstractmethod
+    def decode(self, scores):
+        """Return the predictions that decision values of shape (n_samples, n_outputs) mean.
+
+        The values are those of a trained model, in the units of y.
+        """
+
+    @staticmethod
+    @abstractmethod
+    def held_out_error(target: Target, decision) -> float:
+        """Return how bad held-out decision values of one output are; smaller is better."""
+
+    def attributes(self) -> dict[str, Any]:
+        """Return what a fitted estimator says about y."""
+        return {}
+
+    @staticmethod
+    @abstractmethod
+    def describe(y, weight) -> Any:
+        """Return all that has to be known of the y of one chunk, checked."""
+
+    @classmethod
+    @abstractmethod
+    def from_parts(cls, parts, **settings) -> "Task":
+        """Return the task of all chunks, given what `describe` returned of each."""
