@@ -76,10 +76,10 @@ def selection_data(kernel, X, y):
 
 def accuracy(kernel, point, X, X_test, y, y_test):
     both = selection_data(kernel, np.vstack([X, X_test]), np.concatenate([y, y_test]))
-    train, test = np.split(np.arange(len(both.encoded)), [len(y)])
+    train, test = np.split(np.arange(len(both.strata)), [len(y)])
     refitter = both.refitter(point.get("gamma"), train, test)
     decision = refitter.solve(ODM(point["C1"], point["C2"], point["D"])).predict_test().decision
-    return float(np.mean((decision[:, 0] > 0) == both.encoded[test]))
+    return float(np.mean((decision[:, 0] > 0) == both.strata[test]))
 
 
 def run(kernel, settings, X, X_test, y, y_test):

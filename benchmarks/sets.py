@@ -1,4 +1,4 @@
-"""The data sets of the studies of accuracy: binary, several classes and sparse text.
+"""The data sets of the studies of accuracy: binary, several classes, sparse text, regression.
 
 Beside the paper's regular sets (`data.py`) these are the further sets of the folder ``more`` beside
 that of the paper's sets, sets that come with scikit-learn, and generated text. Of large sets a
@@ -7,7 +7,7 @@ study sees at most 500 training and 2000 test samples.
 
 import json
 import lzma
-from functools import lru_cache
+from functools import lru_cache, partial
 from zlib import crc32
 
 import numpy as np
@@ -35,16 +35,24 @@ BUNDLED = {
     "wine": datasets.load_wine,
     "digits": datasets.load_digits,
     "cancer": datasets.load_breast_cancer,
+    "diabetes": datasets.load_diabetes,
+}
+FRIEDMAN = {  # generators, with noise about a tenth of the standard deviation
+    "friedman1": partial(datasets.make_friedman1, 1000, noise=1.0, random_state=0),
+    "friedman2": partial(datasets.make_friedman2, 1000, noise=125.0, random_state=0),
+    "friedman3": partial(datasets.make_friedman3, 1000, noise=0.1, random_state=0),
 }
 
 
 def names(kind):
-    """Return the names of all sets of a kind: "binary", "several" or "text"."""
+    """Return the names of all sets of a kind: "binary", "several", "text" or "regression"."""
     if kind == "text":
         return ["text-0", "text-1", "text-2", "text-3", "farm-ads"]
     entries = json.loads((MORE / "manifest.json").read_text())["sets"]
-    task = {"binary": "binary", "several": "multiclass"}[kind]
+    task = {"binary": "binary", "several": "multiclass"}.get(kind, kind)
     more = [entry["name"] for entry in entries if entry["task"] == task]
+    if kind == "regression":
+        return [*more, "diabetes", *FRIEDMAN]
     if kind == "binary":
         return [*regular_names(), *more]
     return [*more, "iris", "wine", "digits"]
@@ -68,6 +76,8 @@ def _whole(name):
     """Return all samples: a data frame, an array or a sparse matrix, and the labels."""
     if name in BUNDLED:
         return BUNDLED[name](return_X_y=True)
+    if name in FRIEDMAN:
+        return FRIEDMAN[name]()
     if name.startswith("text-"):
         return _text(int(name[5:]))
     if name == "farm-ads":
@@ -81,7 +91,9 @@ def _whole(name):
             X, y = datasets.load_svmlight_file(file)
         return X.toarray(), y
     frame = pd.read_csv(path)
-    X, y = frame.iloc[:, :-1], frame.iloc[:, -1].astype(str).to_numpy()
+    X, y = frame.iloc[:, :-1], frame.iloc[:, -1].to_numpy()
+    if entries[name]["task"] != "regression":
+        y = y.astype(str)
     text = X.select_dtypes(exclude="number").columns
     return X.astype(dict.fromkeys(text, "category")), y
 
@@ -109,7 +121,7 @@ def split(name, seed, scaling="standard"):
         np.arange(len(y)),
         train_size=min(len(y) // 2, limit),
         test_size=min(len(y) - len(y) // 2, MAX_TEST),
-        stratify=y,
+        stratify=None if name in names("regression") else y,
         random_state=seed,
     )
     if is_text:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from optimargin.estimators.odm_cv import ODMClassifierCV as ODMClassifierCV
     from optimargin.estimators.odm_regression import LinearODMRegressor as LinearODMRegressor
     from optimargin.estimators.odm_regression import ODMRegressor as ODMRegressor
+    from optimargin.estimators.odm_regression_cv import LinearODMRegressorCV as LinearODMRegressorCV
+    from optimargin.estimators.odm_regression_cv import ODMRegressorCV as ODMRegressorCV
     from optimargin.selection.paths import LDMPath as LDMPath
     from optimargin.selection.paths import ODMPath as ODMPath
     from optimargin.selection.paths import ldm_path as ldm_path
@@ -34,10 +36,12 @@ _MODULES = {
     "LinearODMClassifier": "estimators.odm",
     "LinearODMClassifierCV": "estimators.odm_cv",
     "LinearODMRegressor": "estimators.odm_regression",
+    "LinearODMRegressorCV": "estimators.odm_regression_cv",
     "ODMClassifier": "estimators.odm",
     "ODMClassifierCV": "estimators.odm_cv",
     "ODMPath": "selection.paths",
     "ODMRegressor": "estimators.odm_regression",
+    "ODMRegressorCV": "estimators.odm_regression_cv",
     "ldm_path": "selection.paths",
     "odm_path": "selection.paths",
     "show_versions": "_versions",

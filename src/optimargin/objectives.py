@@ -32,9 +32,10 @@ class Objective(ABC):
     ----------
     solvers : mapping of str to type
         The solvers of its problems, by name.
+    grid_names : tuple of str
+        The parameters that a grid may hold, those first that cost most to change.
     paper : dict of str to ndarray
-        The parameters, in the order in which the constructor takes them, with the values of
-        the paper's experiments.
+        Their values in the paper's experiments.
     smoother : dict of str to int
         Of equally good models the smoothest is taken. The parameters are compared in this
         order; 1 prefers small values, -1 large ones.
@@ -50,7 +51,8 @@ class Objective(ABC):
     """
 
     solvers: ClassVar[Mapping[str, type[Solver]]]
-    paper: ClassVar[dict[str, np.ndarray]]
+    grid_names: ClassVar[tuple[str, ...]]
+    paper: ClassVar[dict[str, np.ndarray]] = {}
     smoother: ClassVar[dict[str, int]]
     bounds: ClassVar[np.ndarray]
     spread: ClassVar[np.ndarray | None] = None
@@ -85,6 +87,17 @@ class Objective(ABC):
         """
         raise TypeError(f"{cls.__name__} has no derivatives.")
 
+    @classmethod
+    def default_grid(cls, unit: float) -> dict[str, np.ndarray]:
+        """Return values of parameters that a grid has where none are given.
+
+        Parameters
+        ----------
+        unit : float
+            As in `at`.
+        """
+        return cls.paper
+
     def resolve(self, unit: Callable[[], float]) -> "Objective":
         """Return the objective with numbers in place of None.
 
@@ -95,6 +108,11 @@ class Objective(ABC):
             depends on it.
         """
         return self
+
+    @property
+    def is_quadratic(self) -> bool:
+        """Whether the objective is one quadratic function, for which closed forms are exact."""
+        return False
 
     @abstractmethod
     def problem(self, design, target, *, fit_intercept: bool) -> Any:
@@ -194,6 +212,7 @@ class ODM(BandObjective):
 
     default_penalty = 2.0
     share_above = 0.25
+    grid_names = ("C1", "C2", "D")
     paper = {"C1": 2.0 ** np.arange(11), "C2": 2.0 ** np.arange(11), "D": np.arange(6) / 10}
     smoother = {"C1": 1, "C2": 1, "D": -1, "gamma": 1}
     # log2 C1 / unit, log2 C2 / C1, D
@@ -229,6 +248,8 @@ class ODMRegression(BandObjective):
     ----------
     C1, C2
         See `BandObjective`; below is where the prediction is too low.
+    share_above : float
+        C2 / C1 where C2 is None.
     epsilon : float or "scale"
         Half-width of the band in the units of y. "scale" is `EPSILON_SHARE` of the standard
         deviation of each output, of its root mean square without an intercept.
@@ -237,21 +258,38 @@ class ODMRegression(BandObjective):
     C1: float | None = None
     C2: float | None = None
     epsilon: float | str = 0.0
+    share_above: float = 1.0  # type: ignore[misc]
 
-    default_penalty = 1.0
-    share_above = 1.0
+    default_penalty = 32.0
+    grid_names = ("C1", "C2", "epsilon")
     smoother = {"C1": 1, "C2": 1, "epsilon": -1, "gamma": 1}
     bounds = np.array([[-8.0, 11.0]])  # log2 C1 / unit
 
     @classmethod
     def at(cls, x, unit):
-        """Return the penalties at ``log2 C1 / unit``."""
-        C1 = unit * 2.0 ** x[0]
-        return {"C1": float(C1), "C2": float(cls.share_above * C1)}
+        """Return C1 at ``log2 C1 / unit``."""
+        return {"C1": float(unit * 2.0 ** x[0])}
+
+    @classmethod
+    def chain(cls, by_loss):
+        """C2 moves with C1."""
+        by_C1, by_C2, _ = by_loss
+        return np.array([_LN2 * (by_C1 + by_C2)])
+
+    @classmethod
+    def default_grid(cls, unit):
+        """Return C1 from a sixteenth to 256 per sample; the others are fixed."""
+        return {"C1": unit * 2.0 ** np.arange(-4, 9, 2)}
 
     def loss(self, scale=LABELS):
-        """Return the band loss of residuals; penalties must be numbers."""
-        return BandLoss(self.C1, self.C2, self._half_width(scale))  # type: ignore[arg-type]
+        """Return the band loss of residuals; C1 must be a number."""
+        C2 = self.share_above * self.C1 if self.C2 is None else self.C2
+        return BandLoss(self.C1, C2, self._half_width(scale))  # type: ignore[arg-type]
+
+    @property
+    def is_quadratic(self):
+        """Whether it is (kernel) ridge regression."""
+        return self.epsilon == 0 and self.C2 in (None, self.C1) and self.share_above == 1
 
     def _half_width(self, scale):
         if self.epsilon == "scale":
@@ -269,12 +307,12 @@ class ODMRegression(BandObjective):
 class LDM(Objective):
     """The large margin distribution machine: variance, mean and hinge loss of the margins."""
 
-    # lambda1 comes first because changing it costs most.
     lambda1: float
     lambda2: float
     C: float
 
     solvers = LDM_SOLVERS
+    grid_names = ("lambda1", "lambda2", "C")
     paper = {
         "lambda1": 2.0 ** np.arange(-8, -1),
         "lambda2": 2.0 ** np.arange(-8, -1),

@@ -14,7 +14,7 @@ from optimargin.estimators._base import Registered
 from optimargin.estimators._classifier import Classifier
 from optimargin.estimators._forms import KernelForm, LinearForm
 from optimargin.estimators._held_out import HeldOutDecisions
-from optimargin.estimators.cv import GRID, BaseSelectionCV
+from optimargin.estimators.cv import GRID, ClassifierCV
 from optimargin.losses import Loss
 from optimargin.objectives import AdditiveObjective
 from optimargin.solvers import SOLVERS, Newton
@@ -66,6 +66,7 @@ class StiffTail(AdditiveObjective):
 
     loss_type = StiffTailLoss
     has_gradient = True
+    grid_names = ("C",)
     paper = {"C": 2.0 ** np.arange(11)}
     smoother = {"C": 1, "gamma": 1}
     bounds = np.array([[-8.0, 8.0]])  # log2 C, per sample
@@ -118,12 +119,12 @@ class StiffTailClassifier(HeldOutDecisions, LinearForm, Classifier):
         return self._fit_chunks(chunks)
 
 
-class StiffTailClassifierCV(BaseSelectionCV):
+class StiffTailClassifierCV(ClassifierCV):
     """The same, tuned."""
 
     _objective_type = StiffTail
     _tuned = StiffTailClassifier
-    _parameter_constraints: dict = {**BaseSelectionCV._parameter_constraints, "Cs": GRID}
+    _parameter_constraints: dict = {**ClassifierCV._parameter_constraints, "Cs": GRID}
 
     def __init__(
         self,

@@ -1,6 +1,6 @@
-"""What the classifiers that choose their own parameters share."""
+"""What the estimators that choose their own parameters share."""
 
-from abc import ABCMeta
+from abc import ABCMeta, abstractmethod
 from copy import copy
 from functools import wraps
 from numbers import Integral, Real
@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import rankdata
-from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context, is_classifier
 from sklearn.metrics import get_scorer
 from sklearn.model_selection import check_cv
 from sklearn.utils import Bunch, check_random_state
@@ -20,12 +20,12 @@ from sklearn.utils.metadata_routing import (
     _routing_enabled,
     process_routing,
 )
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from optimargin._checks import check_columns, check_weights
 from optimargin._warnings import warn_user
 from optimargin.designs import canonical
+from optimargin.estimators._base import BaseLearner
 from optimargin.estimators._callbacks import CallbackSupportMixin, FitTasks, with_callbacks
 from optimargin.estimators._classifier import CLASS_WEIGHT, Classifier
 from optimargin.estimators._doc_link import DocLinkMixin
@@ -33,11 +33,22 @@ from optimargin.estimators._forms import KERNEL_CONSTRAINTS
 from optimargin.estimators._store import StoreMixin, public_attributes
 from optimargin.kernels import KernelChoice
 from optimargin.objectives import Objective
-from optimargin.selection.criteria import CRITERIA, Criterion, describe_point, make_criterion
+from optimargin.selection.criteria import (
+    CRITERIA,
+    Accuracy,
+    Criterion,
+    SmoothAccuracy,
+    describe_point,
+    make_criterion,
+)
 from optimargin.selection.data import SelectionData
 from optimargin.selection.grid import make_grid, run_grid, single_threaded
 from optimargin.selection.progress import Progress
 from optimargin.selection.search import N_FINALISTS, HeldOutLoss, StopSearch, search
+from optimargin.tasks import Classification, Regression, Task
+
+# Scorers that routing is told of where our own criteria decide: they take the same metadata.
+_ANY_SCORER = {Classification: "accuracy", Regression: "neg_mean_absolute_error"}
 
 GRID = ["array-like", StrOptions({"paper"}), None]
 
@@ -57,18 +68,19 @@ class BaseSelectionCV(
     StoreMixin,
     DocLinkMixin,
     CallbackSupportMixin,
-    ClassifierMixin,
     BaseEstimator,
     metaclass=ABCMeta,
 ):
     """Choose parameters by held-out scores, then fit with them.
 
-    A subclass says which objective is tuned and by which estimator it is fitted. For every
-    parameter ``p`` of the objective it has a parameter ``ps``, the grid.
+    A subclass says which objective is tuned, by which estimator it is fitted, and what held-out
+    decision values are worth. For every parameter ``p`` of the objective it has a parameter
+    ``ps``, the grid.
     """
 
     _objective_type: type[Objective]
-    _tuned: type[Classifier]
+    _tuned: type[BaseLearner]
+    _task_type: type[Task]
 
     _parameter_constraints: dict = {
         "fit_intercept": ["boolean"],
@@ -80,15 +92,25 @@ class BaseSelectionCV(
         "verbose": ["verbose"],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "class_weight": CLASS_WEIGHT,
         "random_state": ["random_state"],
     }
+
+    @abstractmethod
+    def _default_criterion(self, has_grid) -> Criterion:
+        """Return what decides where no `scoring` is given."""
+
+    def _criterion(self, has_grid):
+        return make_criterion(self.scoring, self._default_criterion(has_grid), self._task_type)
+
+    def _fixed(self) -> dict[str, Any]:
+        """Return the parameters of the objective that are not chosen."""
+        return {}
 
     def _make_estimator(self, **point):
         """Return the estimator that is tuned, with the parameters of `point`."""
         own = self.get_params(deep=False)
         shared = [name for name in self._tuned._get_param_names() if name in own]
-        return self._tuned(**{name: own[name] for name in shared}, **point)
+        return self._tuned(**{**{name: own[name] for name in shared}, **point})
 
     @with_callbacks
     @_fit_context(prefer_skip_nested_validation=True)
@@ -102,7 +124,8 @@ class BaseSelectionCV(
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Training data. For a precomputed kernel the Gram matrix.
         y : array-like of shape (n_samples,)
-            Class labels of any type.
+            Class labels of any type; for regressors numbers, also of shape
+            (n_samples, n_targets).
         sample_weight : array-like of shape (n_samples,), default=None
             Non-negative weights, for fitting and for scoring.
         **params : dict
@@ -114,44 +137,63 @@ class BaseSelectionCV(
         self : object
             The fitted estimator.
         """
-        checks = self._make_estimator()._input_checks()
+        tuned = self._make_estimator()
         # A copy is told about features: the estimator changes when there are results to store.
-        X_checked, y_checked = validate_data(copy(self), X, y, **checks)
+        X_checked, y_checked = validate_data(
+            copy(self), X, y, **tuned._input_checks(), **tuned._y_checks
+        )
         X_checked = check_columns(canonical(X_checked))
-        check_classification_targets(y_checked)
         routed = self._route(sample_weight, params)
         weight = check_weights(sample_weight, X_checked)
+        task = tuned._make_task(y_checked, weight, X_checked.dtype)
+        with FitTasks(self, None) as tasks:
+            self._store(self._selected((X, y), (X_checked, y_checked), weight, task, routed, tasks))
+        return self
+
+    def _selected(self, given, checked, weight, task, routed, tasks):
+        """Choose parameters, fit with them, and return the attributes of that.
+
+        Parameters
+        ----------
+        given : tuple of (X, y)
+            As the user gave them.
+        checked : tuple of (X, y)
+            Validated.
+        weight : ndarray of shape (n_samples,) or None
+        task : Task
+        routed : Bunch
+            What goes to the splitter and to the scorer.
+        tasks : FitTasks
+        """
         data = SelectionData(
             self._objective_type,
-            X_checked,
-            y_checked,
+            *checked,
             weight,
+            task=task,
             kernel=self._kernel_choice(),
             fit_intercept=self.fit_intercept,
-            class_weight=self.class_weight,
+            fixed=self._fixed(),
             score_params=routed.scorer.score,
         )
         grid = self._make_grid(data)
-        with FitTasks(self, None) as tasks:
-            if grid is None:
-                results = self._search(data, routed.splitter.split, tasks)
-            else:
-                results = self._search_grid(data, routed.splitter.split, grid, tasks)
-            point = results["cv_results_"]["params"][results["best_index_"]]
-            try:
-                best = self._make_estimator(**point).fit(X, y, sample_weight)
-            except KeyboardInterrupt:
-                self._store(results)
-                raise
-        self._store({**public_attributes(best), **results, "best_estimator_": best})
-        return self
+        if grid is None:
+            results = self._search(data, routed.splitter.split, tasks)
+        else:
+            results = self._search_grid(data, routed.splitter.split, grid, tasks)
+        point = results["cv_results_"]["params"][results["best_index_"]]
+        try:
+            best = self._make_estimator(**point).fit(*given, weight)
+        except KeyboardInterrupt:
+            self._store(results)
+            raise
+        return {**public_attributes(best), **results, "best_estimator_": best}
 
     def _kernel_choice(self):
         return KernelChoice("linear")
 
     def _make_grid(self, data):
         """Return the grid to be searched, or None to search without one."""
-        names = self._objective_type.paper
+        names = self._objective_type.grid_names
         given = {name: getattr(self, f"{name}s") for name in names}
         gammas, widths = getattr(self, "gammas", None), getattr(self, "widths", None)
         if all(values is None for values in [*given.values(), gammas, widths]):
@@ -169,10 +211,14 @@ class BaseSelectionCV(
             split_params = {}
         if self.cv is None and self._objective_type.has_closed_form:
             return None
-        cv = check_cv(self.cv, data.y, classifier=True)
-        splits = list(cv.split(data.X, data.y, **split_params))
+        cv = check_cv(self.cv, data.y, classifier=is_classifier(self))
+        splits = [
+            (train, _scorable(test, data.weight))
+            for train, test in cv.split(data.X, data.y, **split_params)
+        ]
+        n_needed = min(np.unique(data.strata).size, 2)
         for s, (train, _) in enumerate(splits):
-            if np.unique(data.encoded[train]).size < 2:
+            if np.unique(data.strata[train]).size < n_needed:
                 raise ValueError(
                     f"The training samples of split {s} have one class only: use a stratified "
                     "splitter or fewer folds."
@@ -182,7 +228,7 @@ class BaseSelectionCV(
     def _search_grid(self, data, split_params, grid, tasks):
         """Score all grid points and return the results."""
         splits = self._splits(data, split_params)
-        criterion = make_criterion(self.scoring, default="accuracy")
+        criterion = self._criterion(has_grid=True)
         n_splits = 1 if splits is None else len(splits)
         scores = np.full((n_splits, len(grid)), np.nan)
         used = np.flatnonzero(data.weight)
@@ -230,7 +276,7 @@ class BaseSelectionCV(
         if self.cv is None:
             data = data.sample(self.max_samples, random_state)
         splits = self._splits(data, split_params)
-        criterion = make_criterion(self.scoring, default="smooth")
+        criterion = self._criterion(has_grid=False)
         guide = criterion.guide
         loss = HeldOutLoss(data, splits, random_state, guide)
         n_judged = min(N_FINALISTS, self.max_evals // 2)
@@ -301,18 +347,38 @@ class BaseSelectionCV(
                 method_mapping=MethodMapping().add(caller="fit", callee="split"),
             )
             .add(
-                scorer=get_scorer("accuracy" if is_ours else self.scoring),
+                scorer=get_scorer(_ANY_SCORER[self._task_type] if is_ours else self.scoring),
                 method_mapping=MethodMapping().add(caller="fit", callee="score"),
             )
         )
 
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        of_tuned = self._make_estimator().__sklearn_tags__()
+        tags.input_tags, tags.target_tags = of_tuned.input_tags, of_tuned.target_tags
+        return tags
+
+
+class ClassifierCV(ClassifierMixin, BaseSelectionCV):
+    """A classifier that chooses its own parameters."""
+
+    _task_type = Classification
+    _parameter_constraints: dict = {
+        **BaseSelectionCV._parameter_constraints,
+        "class_weight": CLASS_WEIGHT,
+    }
+
+    def _default_criterion(self, has_grid):
+        return Accuracy() if has_grid else SmoothAccuracy()
+
     decision_function = forwarded(Classifier.decision_function)
     predict = forwarded(Classifier.predict)
 
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags = self._make_estimator().__sklearn_tags__().input_tags
-        return tags
+
+def _scorable(rows, weight):
+    """Return the rows with a weight, which scorers of scikit-learn would count all alike."""
+    kept = rows[weight[rows] > 0]
+    return kept if kept.size else rows
 
 
 def _scored(criterion, decisions, truth, points):

@@ -1,16 +1,16 @@
 """LDM classifiers that choose their own parameters."""
 
-from optimargin.estimators.cv import GRID, BaseSelectionCV, KernelSelectionCV, forwarded
+from optimargin.estimators.cv import GRID, ClassifierCV, KernelSelectionCV, forwarded
 from optimargin.estimators.ldm import LDMClassifier, LinearLDMClassifier
 from optimargin.objectives import LDM
 
 
-class _LDMSelectionCV(BaseSelectionCV):
+class _LDMSelectionCV(ClassifierCV):
     """What both share: the grid of the objective, and the paper's bound."""
 
     _objective_type = LDM
     _parameter_constraints: dict = {
-        **BaseSelectionCV._parameter_constraints,
+        **ClassifierCV._parameter_constraints,
         "Cs": GRID,
         "lambda1s": GRID,
         "lambda2s": GRID,

@@ -1,16 +1,16 @@
 """ODM classifiers that choose their own parameters."""
 
-from optimargin.estimators.cv import GRID, BaseSelectionCV, KernelSelectionCV, forwarded
+from optimargin.estimators.cv import GRID, ClassifierCV, KernelSelectionCV, forwarded
 from optimargin.estimators.odm import LinearODMClassifier, ODMClassifier
 from optimargin.objectives import ODM
 
 
-class _ODMSelectionCV(BaseSelectionCV):
+class _ODMSelectionCV(ClassifierCV):
     """What both share: the grid of the loss, and the closed forms of the refitted model."""
 
     _objective_type = ODM
     _parameter_constraints: dict = {
-        **BaseSelectionCV._parameter_constraints,
+        **ClassifierCV._parameter_constraints,
         "C1s": GRID,
         "C2s": GRID,
         "Ds": GRID,

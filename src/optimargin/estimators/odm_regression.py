@@ -56,8 +56,9 @@ class ODMRegressor(_BandRegressor, LandmarkForm):
     ----------
     C1 : float, default=None
         Penalty on predictions that are more than `epsilon` below y. Weights are normalised, so
-        a given value means the same for any number of samples. Default: the sum of the sample
-        weights, so that each sample counts 1.
+        a given value means the same for any number of samples. Default: 32 times the sum of the
+        sample weights, so that each sample counts 32; with ``kernel="linear"`` divided by the
+        sum of the variances of the features.
     C2 : float, default=None
         Penalty on predictions that are more than `epsilon` above y. None is `C1`. With
         ``epsilon=0`` the model is that of the expectile ``C1 / (C1 + C2)``. It may be 0 only
@@ -70,10 +71,11 @@ class ODMRegressor(_BandRegressor, LandmarkForm):
     kernel : {"rbf", "linear", "poly", "sigmoid", "precomputed"} or callable, default="rbf"
         The kernel. A callable is given two arrays of samples and returns the matrix of
         their kernel values.
-    gamma : {"scale", "auto", "mean_distance"} or float, default="scale"
-        Coefficient of "rbf", "poly" and "sigmoid". "scale" is ``1 / (n_features * var(X))``,
-        "auto" is ``1 / n_features``, and "mean_distance" is ``1 / (2 s^2)`` with s the mean
-        distance between training samples.
+    gamma : {"rms_distance", "scale", "auto", "mean_distance"} or float, default="rms_distance"
+        Coefficient of "rbf", "poly" and "sigmoid". "rms_distance" is ``1 / (2 s^2)`` with s the
+        root mean square distance between training samples, which is also
+        ``1 / (4 sum of the variances of the features)``; "mean_distance" has the mean distance
+        instead, "scale" is ``1 / (n_features * var(X))`` and "auto" ``1 / n_features``.
     degree : float, default=3
         Degree of "poly"; at least 0.
     coef0 : float, default=0.0
@@ -179,7 +181,7 @@ class ODMRegressor(_BandRegressor, LandmarkForm):
         epsilon=0.0,
         *,
         kernel="rbf",
-        gamma="scale",
+        gamma="rms_distance",
         degree=3,
         coef0=0.0,
         fit_intercept=True,
@@ -256,8 +258,9 @@ class LinearODMRegressor(_BandRegressor, StreamMethods):
     ----------
     C1 : float, default=None
         Penalty on predictions that are more than `epsilon` below y. Weights are normalised, so
-        a given value means the same for any number of samples. Default: the sum of the sample
-        weights, so that each sample counts 1.
+        a given value means the same for any number of samples. Default: 32 times the sum of the
+        sample weights, divided by the sum of the variances of the features, so that the units
+        of the features do not matter.
     C2 : float, default=None
         Penalty on predictions that are more than `epsilon` above y. None is `C1`. With
         ``epsilon=0`` the model is that of the expectile ``C1 / (C1 + C2)``. It may be 0 only
@@ -400,8 +403,8 @@ class LinearODMRegressor(_BandRegressor, StreamMethods):
         batches are drawn from; for w the expected error of the objective falls as O(1 / t).
         Batches that repeat one data set lead to the model that `fit` finds on it with the same
         `C1`, if its weights have mean one. No gap is certified: `fit` is exact, this is not.
-        A stream has no length that `C1` could grow with: None is 256 here, or the value of a
-        `fit` before. The intercept begins at the mean of the first batch.
+        A stream has no length that `C1` could grow with: None is the default for 256 samples
+        like those of the first batch, or the value of a `fit` before. The intercept begins at the mean of the first batch.
 
         Parameters
         ----------

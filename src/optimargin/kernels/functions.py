@@ -234,7 +234,7 @@ class KernelChoice:
     Attributes
     ----------
     kernel : str or callable
-    gamma : {"scale", "auto", "mean_distance"} or float
+    gamma : {"scale", "auto", "mean_distance", "rms_distance"} or float
     degree, coef0 : float
     """
 

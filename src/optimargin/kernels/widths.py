@@ -69,7 +69,7 @@ def resolve_gamma(gamma, X, sample_weight):
 
     Parameters
     ----------
-    gamma : {"scale", "auto", "mean_distance"} or float
+    gamma : {"scale", "auto", "mean_distance", "rms_distance"} or float
     X : {ndarray, CSR} of shape (n_samples, n_features)
     sample_weight : ndarray of shape (n_samples,)
 
@@ -94,6 +94,10 @@ def resolve_gamma(gamma, X, sample_weight):
         variance = (weight * _squares_around(X, mean)).sum()
         is_constant = variance <= (1e-14 * mean) ** 2  # to rounding
         return 1.0 if is_constant else 1.0 / (X.shape[1] * variance)
+    if gamma == "rms_distance":
+        from optimargin.designs.features import total_variance  # which needs kernels itself
+
+        return gamma_of_variance(total_variance(X, sample_weight / sample_weight.sum()))
     if gamma == "mean_distance":
         width = mean_distance(X, sample_weight)
         return gamma_of_width(width) if width > 0 else 1.0
@@ -103,6 +107,17 @@ def resolve_gamma(gamma, X, sample_weight):
 def gamma_of_width(width):
     """Return gamma of ``exp(-|x - z|^2 / (2 width^2))``."""
     return 1.0 / (2 * width**2)
+
+
+def gamma_of_variance(variance):
+    """Return gamma of the root mean square distance as width.
+
+    Parameters
+    ----------
+    variance : float
+        Of all features together: half the mean squared distance of two samples.
+    """
+    return float(gamma_of_width(np.sqrt(2 * variance))) if variance > 0 else 1.0
 
 
 def _squares_around(X, center):

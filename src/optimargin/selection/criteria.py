@@ -10,14 +10,15 @@ or is passed to the search itself.
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
+from functools import cached_property, singledispatch
 from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.metrics import get_scorer
 
-from optimargin.tasks import winning_class
+from optimargin.tasks import Classification, Regression, Task, winning_class
 
 # How sharply the smooth 0-1 loss falls at margin 0, in units of the mean absolute margin.
 SHARPNESS = 2.0
@@ -32,9 +33,10 @@ class Truth:
 
     Attributes
     ----------
-    classes : ndarray of shape (n_classes,)
-    encoded : ndarray of shape (n_samples,)
-        Indices of the true classes.
+    task : Task
+        What y means.
+    y : ndarray of shape (n_samples,) or (n_samples, n_outputs)
+        As the user gave it.
     weight : ndarray of shape (n_samples,)
         Scoring weights, summing to one.
     is_weighted : bool
@@ -45,18 +47,34 @@ class Truth:
         What to pass to a scorer: arrays with one value per sample of the user's data.
     """
 
-    classes: np.ndarray
-    encoded: np.ndarray
+    task: Task
+    y: np.ndarray
     weight: np.ndarray
     is_weighted: bool
     rows: np.ndarray
     params: dict[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def encoded(self):
+        """Indices of the true classes, of shape (n_samples,)."""
+        return self.task.strata(self.y)
+
+    @cached_property
+    def values(self):
+        """The targets that decision values should equal, of shape (n_samples, n_outputs)."""
+        return np.stack([target.value for target in self.task.encode(self.y)], axis=1)
+
+    def scales(self, name):
+        """Return a number of the scale of each output, of shape (n_outputs,)."""
+        return np.array([getattr(scale, name) for scale in self.task.scales])
 
 
 class Criterion(ABC):
     """A number, larger is better, for held-out decision values."""
 
     has_slope: ClassVar[bool] = False
+    task_type: ClassVar[type[Task]] = Task
+    """The task whose decision values it can judge."""
 
     @abstractmethod
     def score(self, decision, truth: Truth) -> float:
@@ -91,6 +109,7 @@ class SmoothAccuracy(Criterion):
     sharpness: float = SHARPNESS
 
     has_slope = True
+    task_type = Classification
 
     def score(self, decision, truth):
         """Return one minus the smooth loss."""
@@ -104,6 +123,8 @@ class SmoothAccuracy(Criterion):
 
 class Accuracy(Criterion):
     """The share of samples whose class wins."""
+
+    task_type = Classification
 
     def score(self, decision, truth):
         """Return the accuracy; the plain mean is that of scikit-learn's scorer, to the last bit."""
@@ -122,24 +143,117 @@ class Accuracy(Criterion):
         return SmoothAccuracy()
 
 
+class ErrorCriterion(Criterion):
+    """Minus a mean cost of residuals, in the units of y; several outputs count alike.
+
+    A subclass says what a residual costs, and by which power of the units of y.
+    """
+
+    task_type = Regression
+    power: ClassVar[int]
+
+    @abstractmethod
+    def cost(self, residual):
+        """Return what residuals ``y - f`` cost, and the derivatives of that by them."""
+
+    def score(self, decision, truth):
+        """Return minus the mean cost."""
+        residual = truth.scales("unit") * (truth.values - decision)
+        return -float((truth.weight @ self.cost(residual)[0]).mean())
+
+    @property
+    def guide(self):
+        """The same in standard deviations of y."""
+        return StandardisedError(self)
+
+
+@dataclass(frozen=True)
+class AbsoluteError(ErrorCriterion):
+    """Minus the mean absolute error."""
+
+    power = 1
+
+    def cost(self, residual):
+        """Return absolute values and signs."""
+        return np.abs(residual), np.sign(residual)
+
+
+@dataclass(frozen=True)
+class SquaredError(ErrorCriterion):
+    """Minus the mean squared error."""
+
+    power = 2
+
+    def cost(self, residual):
+        """Return squares."""
+        return residual**2, 2 * residual
+
+
+@dataclass(frozen=True)
+class ExpectileError(ErrorCriterion):
+    """Minus the mean squared error with separate weights below and above y.
+
+    The expectile of a distribution minimises its expectation.
+
+    Parameters
+    ----------
+    expectile : float
+        The weight of predictions that are too low; one minus it is that of too high ones.
+    """
+
+    expectile: float = 0.5
+
+    power = 2
+
+    def cost(self, residual):
+        """Return weighted squares."""
+        weight = np.where(residual > 0, self.expectile, 1 - self.expectile)
+        return weight * residual**2, 2 * weight * residual
+
+
+@dataclass(frozen=True)
+class StandardisedError(Criterion):
+    """One minus a mean cost of residuals in standard deviations of y: free of its units."""
+
+    error: ErrorCriterion
+
+    has_slope = True
+    task_type = Regression
+
+    def score(self, decision, truth):
+        """Return one minus the mean cost."""
+        return self.score_and_slope(decision, truth)[0]
+
+    def score_and_slope(self, decision, truth):
+        """Return one minus the mean cost, and its derivatives."""
+        deviation = truth.scales("deviation")
+        deviation = np.where(deviation > 0, deviation, 1.0)  # constant targets have none
+        cost, slope = self.error.cost((truth.values - decision) / deviation)
+        share = truth.weight[:, None] / deviation.size
+        return 1.0 - float((share * cost).sum()), share * slope / deviation
+
+
 class ScorerCriterion(Criterion):
-    """A scorer of scikit-learn that works on decision values or labels.
+    """A scorer of scikit-learn that works on decision values, labels or predictions.
 
     Parameters
     ----------
     scoring : str or callable
+    guide : Criterion
+        What the search follows.
     """
 
-    def __init__(self, scoring):
+    def __init__(self, scoring, guide):
         self.name = _shown(scoring)
         self._scorer = get_scorer(scoring)
+        self._guide = guide
 
     def score(self, decision, truth):
         """Return what the scorer returns, checked."""
         params = {key: np.asarray(value)[truth.rows] for key, value in truth.params.items()}
-        model = _Decided(truth.classes, decision)
+        model = _decided(truth.task, decision)
         try:
-            value = self._scorer(model, truth.rows[:, None], truth.classes[truth.encoded], **params)
+            value = self._scorer(model, truth.rows[:, None], truth.y, **params)
         except Exception as error:
             raise ValueError(
                 f"The scorer {self.name} failed: {error}. It is given held-out "
@@ -153,21 +267,47 @@ class ScorerCriterion(Criterion):
 
     @property
     def guide(self):
-        """The smooth accuracy."""
-        return SmoothAccuracy()
+        """A smooth criterion of the same task."""
+        return self._guide
 
 
-CRITERIA: dict[str, type[Criterion]] = {"smooth": SmoothAccuracy, "accuracy": Accuracy}
+CRITERIA: dict[str, type[Criterion]] = {
+    "smooth": SmoothAccuracy,
+    "accuracy": Accuracy,
+    "absolute_error": AbsoluteError,
+    "neg_mean_absolute_error": AbsoluteError,
+    "squared_error": SquaredError,
+    "neg_mean_squared_error": SquaredError,
+}
+# Scorers that squares of residuals are a better guide for than the default of the task.
+_OF_SQUARES = ("r2", "neg_root_mean_squared_error", "explained_variance")
 
 
-def make_criterion(scoring, default) -> Criterion:
-    """Return the criterion of a name, of a scorer, or the default for None."""
-    if isinstance(scoring, Criterion):
-        return scoring
-    name = default if scoring is None else scoring
-    if isinstance(name, str) and name in CRITERIA:
-        return CRITERIA[name]()
-    return ScorerCriterion(name)
+def make_criterion(scoring, default: Criterion, task_type: type[Task]) -> Criterion:
+    """Return the criterion of a name, of a scorer, or the default for None.
+
+    Parameters
+    ----------
+    scoring : str, callable, Criterion or None
+    default : Criterion
+        It also guides the search for scorers of scikit-learn.
+    task_type : type
+        What the criterion has to judge.
+    """
+    if scoring is None:
+        return default
+    if isinstance(scoring, str) and scoring in CRITERIA:
+        scoring = CRITERIA[scoring]()
+    if not isinstance(scoring, Criterion):
+        of_squares = isinstance(scoring, str) and scoring in _OF_SQUARES
+        return ScorerCriterion(scoring, (SquaredError() if of_squares else default).guide)
+    if not issubclass(task_type, scoring.task_type):
+        names = sorted(n for n, c in CRITERIA.items() if issubclass(task_type, c.task_type))
+        raise ValueError(
+            f"scoring={type(scoring).__name__} is for another task than "
+            f"{task_type.__name__.lower()}: use one of {names} or a scorer of scikit-learn."
+        )
+    return scoring
 
 
 def true_margins(decision, encoded):
@@ -238,6 +378,36 @@ def _shown(scoring):
         return repr(getattr(scoring, "__name__", scoring))
     except AttributeError:  # scikit-learn's scorers ask their functions for a name
         return type(scoring).__name__
+
+
+@singledispatch
+def _decided(task, decision):
+    """Return a fitted model whose decision values are known, for scorers to ask."""
+    raise TypeError(f"Scorers of scikit-learn do not know what a {type(task).__name__} is.")
+
+
+@_decided.register
+def _(task: Classification, decision):
+    return _Decided(task.classes, decision)
+
+
+@_decided.register
+def _(task: Regression, decision):
+    values = [s.restored(column) for s, column in zip(task.scales, decision.T, strict=True)]
+    return _Predicted(task.decode(np.stack(values, axis=1)))
+
+
+class _Predicted(RegressorMixin, BaseEstimator):
+    """A regressor whose predictions are known, for scorers to ask."""
+
+    def __init__(self, values):
+        self.values = values
+
+    def fit(self, X, y):
+        return self
+
+    def predict(self, X):
+        return self.values
 
 
 class _Decided(ClassifierMixin, BaseEstimator):

@@ -18,7 +18,7 @@ from optimargin.kernels import (
     squared_distances,
 )
 from optimargin.selection.criteria import Truth
-from optimargin.tasks import Classification, index_of
+from optimargin.tasks import Classification, Task
 from optimargin.training.units import penalty_unit_of
 
 
@@ -32,13 +32,15 @@ class SelectionData:
     objective_type : type
         An `Objective`.
     X : {ndarray, CSR} of shape (n_samples, n_features)
-    y : ndarray of shape (n_samples,)
-        Class labels.
+    y : ndarray of shape (n_samples,) or (n_samples, n_outputs)
     sample_weight : ndarray of shape (n_samples,) or None
+    task : Task, default=None
+        What y means; labels, without class weights, when not given.
     kernel : KernelChoice
         Its gamma is ignored.
     fit_intercept : bool
-    class_weight : dict, "balanced" or None
+    fixed : dict, default=None
+        Parameters of the objective that are not chosen.
     score_params : dict, default=None
         What to pass to scorers.
     refit : callable, default=make_refitter
@@ -58,9 +60,10 @@ class SelectionData:
         y,
         sample_weight,
         *,
+        task: Task | None = None,
         kernel: KernelChoice,
         fit_intercept,
-        class_weight=None,
+        fixed=None,
         score_params=None,
         refit=make_refitter,
     ):
@@ -70,11 +73,11 @@ class SelectionData:
         self.sample_weight = sample_weight
         self.kernel = kernel
         self.fit_intercept = fit_intercept
-        self.class_weight = class_weight
+        self.fixed = {} if fixed is None else fixed
         self.score_params = {} if score_params is None else score_params
         self._refit = refit
-        self.task = Classification.from_labels(y, sample_weight, class_weight)
-        self.encoded = index_of(self.task.classes, y)
+        self.task = Classification.from_labels(y, sample_weight) if task is None else task
+        self.strata = self.task.strata(y)
         self.targets = self.task.encode(y, sample_weight)
         self.weight = self.targets[0].weight
 
@@ -83,28 +86,38 @@ class SelectionData:
         """The number of samples."""
         return self.X.shape[0]
 
+    def make_objective(self, **parameters):
+        """Return the objective with some chosen parameters and those that are fixed."""
+        return self.objective_type(**{**self.fixed, **parameters})
+
     def sample(self, max_samples, random_state):
         """Return data of at most `max_samples`, with the same shares of the classes."""
         n_samples = self.n_samples
         if max_samples is None or n_samples <= max_samples:
             return self
         shuffled = random_state.permutation(n_samples)
-        in_classes = shuffled[np.argsort(self.encoded[shuffled], kind="stable")]
+        in_classes = shuffled[np.argsort(self.strata[shuffled], kind="stable")]
         rows = np.sort(in_classes[np.arange(max_samples) * n_samples // max_samples])
         X = self.X[np.ix_(rows, rows)] if self.kernel.is_precomputed else self.X[rows]
+        y, weight = self._part(rows)
         drawn = SelectionData(
             self.objective_type,
             X,
-            self.y[rows],
-            None if self.sample_weight is None else self.sample_weight[rows],
+            y,
+            weight,
+            task=self.task.part(y, weight),
             kernel=self.kernel,
             fit_intercept=self.fit_intercept,
-            class_weight=self.class_weight,
+            fixed=self.fixed,
             score_params=self.score_params,
             refit=self._refit,
         )
         drawn.rows = rows
         return drawn
+
+    def _part(self, rows):
+        """Return y and weights of some samples."""
+        return self.y[rows], None if self.sample_weight is None else self.sample_weight[rows]
 
     def truth(self, rows, what="The samples scored"):
         """Return what decision values of `rows` are compared with."""
@@ -113,8 +126,8 @@ class SelectionData:
         if not weight.any():
             raise ValueError(f"{what} have zero weight: nothing can be scored.")
         return Truth(
-            self.task.classes,
-            self.encoded[rows],
+            self.task,
+            self.y[rows],
             weight / weight.sum(),
             self.sample_weight is not None,
             self.rows[rows],
@@ -165,10 +178,8 @@ class SelectionData:
         if train is None:
             used = np.flatnonzero(self.weight)
             return used, [target.take(used) for target in self.targets]
-        y = self.y[train]
-        weight = None if self.sample_weight is None else self.sample_weight[train]
-        task = Classification.from_labels(y, weight, self.class_weight, self.task.classes)
-        targets = task.encode(y, weight)
+        y, weight = self._part(train)
+        targets = self.task.part(y, weight).encode(y, weight)
         used = np.flatnonzero(targets[0].weight)
         return train[used], [target.take(used) for target in targets]
 

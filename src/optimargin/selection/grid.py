@@ -28,11 +28,13 @@ class Grid:
     objective_type : type
         An `Objective`.
     values : dict of str to array-like
-        In the order in which its constructor takes them.
+        Of its parameters, those first that cost most to change.
     gammas : array-like or None
+    fixed : dict, default=None
+        Its other parameters.
     """
 
-    def __init__(self, objective_type, values, gammas):
+    def __init__(self, objective_type, values, gammas, fixed=None):
         self.objective_type = objective_type
         self.values = [np.asarray(v, dtype=np.float64) for v in values.values()]
         self.gammas = gammas
@@ -41,7 +43,12 @@ class Grid:
             dict(zip(axes, map(float, point), strict=True)) for point in product(*axes.values())
         ]
         self.objectives = {
-            place: objective_type(*(float(v[k]) for v, k in zip(self.values, place, strict=True)))
+            place: objective_type(
+                **{
+                    **(fixed or {}),
+                    **{n: float(v[k]) for n, v, k in zip(values, self.values, place, strict=True)},
+                }
+            )
             for place in product(*(range(len(v)) for v in self.values))
         }
 
@@ -93,16 +100,19 @@ def make_grid(data, given, gammas, widths, allowed):
     ----------
     data : SelectionData
     given : dict of str to array-like, "paper" or None
-        The values of each parameter of the objective; None means the paper's.
+        The values of each parameter of the objective; None means those of
+        `Objective.default_grid`, or what is fixed.
     gammas : array-like or None
     widths : array-like, "paper" or None
     allowed : dict of str to Interval
         Of each parameter.
     """
     objective_type, kernel = data.objective_type, data.kernel
+    defaults = objective_type.default_grid(data.unit)
     values = {
-        name: grid_values(f"{name}s", given[name], paper, allowed[name])
-        for name, paper in objective_type.paper.items()
+        name: grid_values(f"{name}s", given[name], defaults.get(name), allowed[name])
+        for name in objective_type.grid_names
+        if given[name] is not None or name in defaults
     }
     if gammas is not None and widths is not None:
         raise ValueError("gammas and widths both say how wide the kernel is: give one of them.")
@@ -110,17 +120,19 @@ def make_grid(data, given, gammas, widths, allowed):
         if gammas is not None or widths is not None:
             name = "gammas" if widths is None else "widths"
             raise ValueError(f"{name} was given, but kernel {kernel.kernel!r} has no gamma.")
-        return Grid(objective_type, values, None)
+        return Grid(objective_type, values, None, data.fixed)
     if gammas is not None:
-        return Grid(objective_type, values, grid_values("gammas", gammas, None, POSITIVE))
+        gammas = grid_values("gammas", gammas, None, POSITIVE)
+        return Grid(objective_type, values, gammas, data.fixed)
     if kernel.kind.has_width:
         widths = grid_values("widths", widths, PAPER_WIDTHS, POSITIVE)
-        return Grid(objective_type, values, gamma_of_width(widths * data.mean_distance))
+        gammas = gamma_of_width(widths * data.mean_distance)
+        return Grid(objective_type, values, gammas, data.fixed)
     if widths is not None:
         raise ValueError(
             f"widths are for kernels of the distance, as 'rbf': give gammas for {kernel.kernel!r}."
         )
-    return Grid(objective_type, values, np.array([data.default_gamma()]))
+    return Grid(objective_type, values, np.array([data.default_gamma()]), data.fixed)
 
 
 def grid_values(name, given, paper, allowed):

@@ -22,6 +22,7 @@ from optimargin.selection.criteria import describe_point
 from optimargin.selection.data import SelectionData
 from optimargin.selection.grid import make_grid, run_grid
 from optimargin.solvers import LDMDualCD
+from optimargin.tasks import Classification
 
 
 @dataclass(frozen=True)
@@ -117,9 +118,9 @@ def odm_path(
         X,
         y,
         sample_weight,
+        task=Classification.from_labels(y, sample_weight, class_weight),
         kernel=KernelChoice(kernel, degree=degree, coef0=coef0),
         fit_intercept=fit_intercept,
-        class_weight=class_weight,
     )
     given = {"C1": C1s, "C2": C2s, "D": Ds}
     grid = make_grid(data, given, gammas, widths, _allowed(ODMClassifier, given))
@@ -227,9 +228,9 @@ def ldm_path(
         X,
         y,
         sample_weight,
+        task=Classification.from_labels(y, sample_weight, class_weight),
         kernel=choice,
         fit_intercept=fit_intercept,
-        class_weight=class_weight,
         refit=_InSamples(LDMDualCD(tol=tol, max_iter=max_iter)),
     )
     given = {"lambda1": lambda1s, "lambda2": lambda2s, "C": Cs}

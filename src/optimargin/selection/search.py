@@ -107,7 +107,7 @@ class HeldOutLoss:
         if splits is None:
             n_folds = min(n_folds, self._used.size)
             self._folds = Folds.stratified(
-                data.encoded[self._used], n_folds, n_repeats, random_state
+                data.strata[self._used], n_folds, n_repeats, random_state
             )
             self._use([_ClosedFormPart(data, gamma, self._used, self._folds)])
         else:
@@ -121,23 +121,32 @@ class HeldOutLoss:
 
     def parameters(self, x):
         """Return the parameters of the objective and gamma, where the kernel has one, at `x`."""
-        point = self.data.objective_type.at(x, self.data.unit)
+        point = self.parameters_of_loss(x)
         if self.has_width:
             point["gamma"] = self._gamma(x[-1])
         elif self.gamma is not None:
             point["gamma"] = self.gamma
         return point
 
+    def parameters_of_loss(self, x):
+        """Return the parameters of the objective at `x`."""
+        return self.data.objective_type.at(x, self.data.unit)
+
     def judge(self):
-        """Return the loss of finalists: fits without the same folds count as well, if cheap."""
-        if self._folds is None or self._used.size > _EXACT_UP_TO:
+        """Return the loss of finalists: fits without the same folds count as well, if cheap.
+
+        Not where the closed form is exact anyway.
+        """
+        objective = self.data.make_objective(**self.parameters_of_loss(self.bounds[:, 0]))
+        if self._folds is None or self._used.size > _EXACT_UP_TO or objective.is_quadratic:
             return self
         splits = [
             (np.delete(self._used, left_out), self._used[left_out])
             for _, left_out in self._folds.models()
         ]
-        n_classes = self.data.task.classes.size
-        if any(np.unique(self.data.encoded[train]).size < n_classes for train, _ in splits):
+        strata = self.data.strata
+        n_strata = np.unique(strata).size
+        if any(np.unique(strata[train]).size < n_strata for train, _ in splits):
             return self  # a fold holds all samples of a class
         judge = copy(self)
         judge._use([*self.parts, *(_ExactPart(self.data, self.gamma, *split) for split in splits)])
@@ -166,8 +175,7 @@ class HeldOutLoss:
     def __call__(self, x, gradient=True):
         """Return the evaluation at `x` and the gradient, or None."""
         objective_type = self.data.objective_type
-        parameters = objective_type.at(x, self.data.unit)
-        objective = objective_type(*(parameters[name] for name in objective_type.paper))
+        objective = self.data.make_objective(**self.parameters_of_loss(x))
         gradient = gradient and self.has_gradient
         kernel = self.data.kernel.at(self._gamma(x[-1])) if self.has_width else None
         found = [part.held_out(objective, kernel, gradient) for part in self.parts]

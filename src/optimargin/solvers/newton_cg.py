@@ -38,6 +38,8 @@ from optimargin.solvers.newton import Newton
 _MAX_CG = 200
 FINEST = 1e-13  # no system is solved more precisely than this
 _N_LANDMARKS = 100
+_MOST_LANDMARKS = 400  # of a preconditioner that serves all steps
+_LANDMARK_SHARE = 16  # of the samples of a loss without a band, one is such a landmark
 _MODEL_STOP = 0.5  # relative improvement of the quadratic model that a CG step must bring
 _GAP_SHARE = 0.5  # of the allowed gap that a step may leave
 _PATIENCE = 40  # CG steps before the preconditioner is made of more landmarks
@@ -155,7 +157,7 @@ class _FeatureSpace(Space):
 
 def small_residual(tol, point):
     """Return the norm of a residual that leaves a part of the allowed gap only."""
-    return np.sqrt(_GAP_SHARE * tol * point.value)
+    return np.sqrt(_GAP_SHARE * tol * max(point.value, point.gap_floor))
 
 
 def model_cg(product, right, diagonal, accuracy, enough):
@@ -199,6 +201,12 @@ class _SampleSpace(Space):
         self.roughest = _ENERGY_STOP if problem.design.complete else _ENERGY_STOP / 5
         super().__init__(problem, solver)
         self.n_landmarks = _N_LANDMARKS
+        # Without a band all samples stay active, and one preconditioner serves many steps.
+        self.is_steady = problem.loss.half_width == 0
+        if self.is_steady:
+            share = problem.design.n_samples // _LANDMARK_SHARE
+            self.n_landmarks = min(max(share, _N_LANDMARKS), _MOST_LANDMARKS)
+        self._preconditioner: tuple = (None, None, None)
         self.is_direct = False  # whether small systems are solved by factorisation
         self.random = np.random.default_rng(solver.seed)
 
@@ -273,8 +281,14 @@ class _SampleSpace(Space):
         return step, intercept_step
 
     def learn(self, point, moved, length):
-        if not self.is_direct or length == 0:
-            super().learn(point, moved, length)
+        if self.is_direct and length > 0:
+            return
+        super().learn(point, moved, length)
+        same = self.is_steady and np.array_equal(point.curvature, moved.curvature)
+        if same and length > 0:
+            # The objective is quadratic here: one more step can be the last.
+            last = np.sqrt(_GAP_SHARE * self.solver.tol / max(moved.relative_gap, 1e-300))
+            self.accuracy = max(min(self.accuracy, last), FINEST)
 
     def _factor(self, rows, scale):
         """Return A with A A' close to ``diag(scale) K[rows, rows] diag(scale)``."""
@@ -289,6 +303,18 @@ class _SampleSpace(Space):
         columns *= scale[:, None]
         return solve_triangular(triangle, columns.T, lower=True, overwrite_b=True).T
 
+    def _precondition(self, active, root):
+        """Return the preconditioner of a system; that of the last one if it is the same."""
+        if not self.is_steady:
+            return _woodbury(self._factor(active, root))
+        n_landmarks, known, product = self._preconditioner
+        scale = np.zeros(self.problem.design.n_samples)
+        scale[active] = root
+        if n_landmarks != self.n_landmarks or not np.array_equal(known, scale):
+            product = _woodbury(self._factor(active, root))
+            self._preconditioner = (self.n_landmarks, scale, product)
+        return product
+
     def _solve(self, active, root, right, value):
         """Solve ``(I + diag(root) K[active, active] diag(root)) x = right`` for each row."""
         design = self.problem.design
@@ -302,7 +328,7 @@ class _SampleSpace(Space):
                 M = root * design.block(active) * root[:, None]
                 M[np.diag_indices_from(M)] += 1.0
                 return solve_spd(M, right.T).T
-            precondition = _woodbury(self._factor(active, root))
+            precondition = self._precondition(active, root)
             solution, solved = _block_cg(
                 product, right, precondition, solution, self.accuracy, value
             )

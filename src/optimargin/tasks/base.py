@@ -4,6 +4,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from optimargin.targets import LABELS, Scale, Target
 
 
@@ -39,6 +41,10 @@ class Task(ABC):
 
         Decision values mean the same in it: its targets are measured on the same scales.
         """
+
+    def strata(self, y):
+        """Return integers from 0, of shape (n_samples,): samples to be dealt out evenly."""
+        return np.zeros(len(y), dtype=np.intp)
 
     @abstractmethod
     def encode(self, y, sample_weight=None) -> list[Target]:

@@ -97,6 +97,10 @@ class Classification(Task):
         signs = [2.0 * (encoded == k) - 1.0 for k in positives]
         return [Target(sign, sign, weight) for sign in signs]
 
+    def strata(self, y):
+        """Return the index of each label."""
+        return index_of(self.classes, y)
+
     def decode(self, scores):
         """Return the label of the class that wins each row of decision values."""
         return self.classes[winning_class(scores)]
