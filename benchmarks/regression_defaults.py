@@ -7,7 +7,7 @@ the mean logarithm of the RMSE and of the MAE relative to the best setting of ea
 """
 
 import json
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
 
 import numpy as np
@@ -33,7 +33,7 @@ def errors(model, data):
 def run():
     """Return errors by set and split: of kernels by penalty and gamma, and of linear models."""
     found = {}
-    for name in sum(halves_of_sets("regression"), []):
+    for name in chain(*halves_of_sets("regression")):
         for seed in range(SPLITS):
             data = split(name, seed)
             X = data[0]
@@ -53,7 +53,8 @@ def run():
 
 def report(found):
     """Print mean log ratios to the best setting, per half of the sets."""
-    for half, names in zip(("chosen on", "confirmed on"), halves_of_sets("regression"), strict=True):
+    halves = halves_of_sets("regression")
+    for half, names in zip(("chosen on", "confirmed on"), halves, strict=True):
         for kind in ("kernel", "linear"):
             table = [
                 np.log(np.array(value[kind]))

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from scipy.spatial.distance import cdist
+from sklearn.base import is_classifier
 from sklearn.metrics.pairwise import rbf_kernel
 
 from optimargin import (
@@ -17,8 +18,12 @@ from optimargin import (
     LinearLDMClassifierCV,
     LinearODMClassifier,
     LinearODMClassifierCV,
+    LinearODMRegressor,
+    LinearODMRegressorCV,
     ODMClassifier,
     ODMClassifierCV,
+    ODMRegressor,
+    ODMRegressorCV,
 )
 from optimargin.baselines import (
     KernelFisherDiscriminant,
@@ -51,6 +56,7 @@ class EstimatorCase:
     weights : bool
         Whether `fit` takes sample weights.
     several_classes : bool
+        Whether it takes more than two; not asked of regressors.
     sparse : bool
     any_precision : bool
         Whether float32 data give float32 scores.
@@ -66,6 +72,22 @@ class EstimatorCase:
     any_precision: bool = True
     callbacks: bool = True
     digits: float = 1e-7
+
+    @property
+    def classifier(self):
+        """Whether it predicts labels."""
+        return is_classifier(self.model)
+
+    def data(self, n_samples=40, *, seed=0):
+        """Return rows and labels "a" and "b", or numbers for a regressor."""
+        X, y = two_classes(n_samples, 3, seed=seed)
+        if self.classifier:
+            return X, np.where(y > 0, "b", "a")
+        return X, 5.0 + y + 3.0 * X[:, 0]
+
+    def outputs(self, model, X):
+        """Return the numbers that a fitted model computes."""
+        return model.decision_function(X) if self.classifier else model.predict(X)
 
     @property
     def takes_functions(self):
@@ -101,6 +123,21 @@ ESTIMATORS = {
         LDMClassifierCV(Cs=[1, 10], lambda1s=[0.5], lambda2s=[0.1], widths=[1], cv=2)
     ),
     "LinearLDM-CV": EstimatorCase(LinearLDMClassifierCV(max_evals=2, cv=2)),
+    "LinearODM-regression": EstimatorCase(LinearODMRegressor(), several_classes=False),
+    "ODM-regression": EstimatorCase(ODMRegressor(epsilon=0.1), several_classes=False),
+    "ODM-regression-nystrom": EstimatorCase(
+        ODMRegressor(C2=8.0, approximation="nystrom", n_components=100, random_state=0),
+        several_classes=False,
+        digits=1e-4,
+    ),
+    "LinearODM-regression-CV": EstimatorCase(
+        LinearODMRegressorCV(max_evals=6), several_classes=False
+    ),
+    "ODM-regression-CV": EstimatorCase(ODMRegressorCV(max_evals=6), several_classes=False),
+    "ODM-regression-CV-grid": EstimatorCase(
+        ODMRegressorCV(C1s=[16, 64], epsilons=[0.0, 0.2], widths=[0.5, 1], expectile=0.7),
+        several_classes=False,
+    ),
     "KernelFisher": _baseline(KernelFisherDiscriminant()),
     "MarginGame": _baseline(MarginDistributionGame()),
     "MarginOptimizer": _baseline(MarginDistributionOptimizer()),

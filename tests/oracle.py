@@ -3,7 +3,9 @@
 Nothing here uses optimargin: the problem goes to a conic solver as
 
     min  1/2 |w|^2 + C1 sum_i s_i xi_i^2 + C2 sum_i s_i eps_i^2      (s sums to one)
-    s.t. 1 - D - xi_i <= y_i (phi_i' w + b) <= 1 + D + eps_i,    xi, eps >= 0.
+    s.t. -D - eps_i <= o_i (t_i - phi_i' w - b) <= D + xi_i,    xi, eps >= 0
+
+with targets t and orientations o: both y for labels, y and 1 for numbers.
 """
 
 import warnings
@@ -12,35 +14,38 @@ import cvxpy as cp
 import numpy as np
 
 
-def objective(norm_squared, decision, y, weight, C1, C2, D):
+def objective(norm_squared, decision, y, weight, C1, C2, D, orientation=None):
     """Return the ODM objective of a model with these decision values and norm."""
-    margin = y * decision
-    below = np.maximum(0.0, 1 - D - margin)
-    above = np.maximum(0.0, margin - 1 - D)
+    shortfall = (y if orientation is None else orientation) * (y - decision)
+    below = np.maximum(0.0, shortfall - D)
+    above = np.maximum(0.0, -shortfall - D)
     return norm_squared / 2 + (weight / weight.sum()) @ (C1 * below**2 + C2 * above**2)
 
 
-def solve(features, y, weight, C1, C2, D, *, fit_intercept):
+def solve(features, y, weight, C1, C2, D, *, fit_intercept, orientation=None):
     """Return w and b of the conic solver for samples with explicit features.
 
     Parameters
     ----------
     features : ndarray of shape (n_samples, n_features)
     y : ndarray of shape (n_samples,)
-        Labels, -1 or +1.
+        Labels, -1 or +1, or numbers.
     weight : ndarray of shape (n_samples,)
+    orientation : ndarray of shape (n_samples,), default=None
+        Ones for numbers; that of labels are the labels.
     """
+    orientation = y if orientation is None else orientation
     n_samples, n_features = features.shape
     root = np.sqrt(weight / weight.sum())
     w, b = cp.Variable(n_features), cp.Variable()
     # Slacks times the square root of their penalty: the solver sees numbers of similar size.
     below, above = cp.Variable(n_samples, nonneg=True), cp.Variable(n_samples, nonneg=True)
-    margin = cp.multiply(y, features @ w + b)
+    shortfall = cp.multiply(orientation, y - features @ w - b)
     cost = 0.5 * cp.sum_squares(w) + cp.sum_squares(below)
-    constraints = [margin + cp.multiply(below, 1 / (root * np.sqrt(C1))) >= 1 - D]
+    constraints = [shortfall - cp.multiply(below, 1 / (root * np.sqrt(C1))) <= D]
     if C2 > 0:
         cost += cp.sum_squares(above)
-        constraints.append(margin - cp.multiply(above, 1 / (root * np.sqrt(C2))) <= 1 + D)
+        constraints.append(shortfall + cp.multiply(above, 1 / (root * np.sqrt(C2))) >= -D)
     if not fit_intercept:
         constraints.append(b == 0)
     problem = cp.Problem(cp.Minimize(cost), constraints)
@@ -51,7 +56,14 @@ def solve(features, y, weight, C1, C2, D, *, fit_intercept):
             continue
         solution = np.asarray(w.value), float(b.value) if fit_intercept else 0.0
         value = objective(
-            solution[0] @ solution[0], features @ solution[0] + solution[1], y, weight, C1, C2, D
+            solution[0] @ solution[0],
+            features @ solution[0] + solution[1],
+            y,
+            weight,
+            C1,
+            C2,
+            D,
+            orientation,
         )
         if best is None or value < best[0]:
             best = value, solution

@@ -106,7 +106,7 @@ def random_problems(kernels):
 
 def features_and_norm(fitted, X, given):
     """Return explicit features of the training rows and the squared norm of the fitted w."""
-    if isinstance(fitted, LinearODMClassifier) or fitted.kernel == "linear":
+    if not hasattr(fitted, "kernel") or fitted.kernel == "linear":
         coef = fitted.coef_[0]
         return X, coef @ coef
     K = given if fitted.kernel == "precomputed" else fitted._kernel(X)

@@ -148,9 +148,7 @@ class AdditiveObjective(Objective):
 
     def problem(self, design, target, *, fit_intercept):
         """Return the problem of one output."""
-        return AdditiveProblem(
-            self.loss(target.scale), design, target, fit_intercept=fit_intercept
-        )
+        return AdditiveProblem(self.loss(target.scale), design, target, fit_intercept=fit_intercept)
 
 
 class BandObjective(AdditiveObjective):
@@ -283,8 +281,9 @@ class ODMRegression(BandObjective):
 
     def loss(self, scale=LABELS):
         """Return the band loss of residuals; C1 must be a number."""
-        C2 = self.share_above * self.C1 if self.C2 is None else self.C2
-        return BandLoss(self.C1, C2, self._half_width(scale))  # type: ignore[arg-type]
+        C1: Any = self.C1
+        C2 = self.share_above * C1 if self.C2 is None else self.C2
+        return BandLoss(C1, C2, self._half_width(scale))
 
     @property
     def is_quadratic(self):

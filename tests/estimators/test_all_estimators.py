@@ -25,10 +25,13 @@ from optimargin import (
 )
 from optimargin.baselines import MaximalAverageMargin
 from optimargin.chunks import ArrayChunks
-from tests.cases import CauchyKernel, estimator_cases, two_classes, untidy_csr
+from tests.cases import CauchyKernel, EstimatorCase, estimator_cases, two_classes, untidy_csr
 
 every_estimator = pytest.mark.parametrize("case", estimator_cases())
 weighted_estimators = pytest.mark.parametrize("case", estimator_cases("weights"))
+
+
+classifiers = pytest.mark.parametrize("case", estimator_cases("classifier"))
 
 
 def data(n_samples=40, *, seed=0):
@@ -51,28 +54,28 @@ def on_folds(case, fold):
 
 @weighted_estimators
 def test_a_weight_is_a_number_of_repetitions(case):
-    X, y = data()
+    X, y = case.data()
     times = np.random.default_rng(0).integers(1, 4, size=40)
     fold = np.arange(40) % 2
     repeated = np.repeat(np.arange(40), times)
     weighted = on_folds(case, fold).fit(X, y, sample_weight=times)
     longer = on_folds(case, fold[repeated]).fit(X[repeated], y[repeated])
-    new = data(seed=1)[0]
+    new = case.data(seed=1)[0]
     np.testing.assert_allclose(
-        weighted.decision_function(new), longer.decision_function(new), atol=case.digits
+        case.outputs(weighted, new), case.outputs(longer, new), atol=case.digits
     )
 
 
 @weighted_estimators
 def test_rows_of_zero_weight_might_as_well_be_absent(case):
-    X, y = data()
+    X, y = case.data()
     fold = np.arange(40) % 2
     weight = np.where(np.arange(40) % 5 == 2, 0.0, 1.5)
     kept = np.flatnonzero(weight)
     with_zeros = on_folds(case, fold).fit(X, y, sample_weight=weight)
     without = on_folds(case, fold[kept]).fit(X[kept], y[kept], sample_weight=weight[kept])
     np.testing.assert_allclose(
-        with_zeros.decision_function(X), without.decision_function(X), atol=case.digits
+        case.outputs(with_zeros, X), case.outputs(without, X), atol=case.digits
     )
 
 
@@ -88,7 +91,7 @@ LABELS = {
 }
 
 
-@every_estimator
+@classifiers
 @pytest.mark.parametrize("labels", LABELS.values(), ids=LABELS)
 def test_labels_of_any_type_come_back(case, labels):
     X, y = data()
@@ -114,9 +117,9 @@ def test_several_classes_have_a_column_each_and_the_largest_wins(case):
 @pytest.mark.parametrize("case", estimator_cases("any_precision"))
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_the_precision_of_the_data_is_kept(case, dtype):
-    X, y = data()
+    X, y = case.data()
     model = clone(case.model).fit(X.astype(dtype), y)
-    assert model.decision_function(X.astype(dtype)).dtype == dtype
+    assert case.outputs(model, X.astype(dtype)).dtype == dtype
     for name, value in vars(model).items():
         if name in ("coef_", "intercept_", "dual_coef_", "support_vectors_"):
             assert value.dtype == dtype, name
@@ -148,27 +151,27 @@ SPARSE = {
 @every_estimator
 @pytest.mark.parametrize("make", DENSE.values(), ids=DENSE)
 def test_dense_containers_give_the_fit_of_the_array(case, make):
-    X, y = data()
+    X, y = case.data()
     reference = clone(case.model).fit(X, y)
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
         model = clone(case.model).fit(make(X), y)
-        scores = model.decision_function(make(X))
-    np.testing.assert_allclose(scores, reference.decision_function(X), rtol=1e-9, atol=1e-10)
+        scores = case.outputs(model, make(X))
+    np.testing.assert_allclose(scores, case.outputs(reference, X), rtol=1e-9, atol=1e-10)
     assert hasattr(model, "feature_names_in_") == (make in (DENSE["pandas"], DENSE["polars"]))
 
 
 @pytest.mark.parametrize("case", estimator_cases("sparse"))
 @pytest.mark.parametrize("make", SPARSE.values(), ids=SPARSE)
 def test_sparse_containers_give_the_fit_of_the_array(case, make):
-    X, y = data()
+    X, y = case.data()
     X[np.arange(40), np.arange(40) % 3] = 0.0
     before = make(X)
     given = before.copy()
     model = clone(case.model).fit(given, y)
-    scores = model.decision_function(given)
+    scores = case.outputs(model, given)
     reference = clone(case.model).fit(X, y)
-    np.testing.assert_allclose(scores, reference.decision_function(X), atol=max(1e-6, case.digits))
+    np.testing.assert_allclose(scores, case.outputs(reference, X), atol=max(1e-6, case.digits))
     assert abs(given - before).sum() == 0
     assert given.nnz == before.nnz
 
@@ -202,12 +205,11 @@ BAD_WEIGHTS = {
     "nan": (np.full(40, np.nan), "NaN"),
     "short": (np.ones(39), "sample_weight"),
     "all zero": (np.zeros(40), "zero"),
-    "a class without": ((data()[1] == "a") * 1.0, "class 'b' have zero weight"),
     "overflow": (np.full(40, 1e308), "overflows"),
 }
 
 
-@every_estimator
+@classifiers
 @pytest.mark.parametrize(("X", "y", "message"), BAD_DATA.values(), ids=BAD_DATA)
 def test_bad_data_are_named(case, X, y, message):
     model = clone(case.model)
@@ -216,17 +218,63 @@ def test_bad_data_are_named(case, X, y, message):
     assert vars(model).keys() == model.get_params().keys()
 
 
+NUMBERS = data()[0][:, 0] + 3.0
+
+
+def spoilt_numbers(value):
+    y = NUMBERS.astype(type(value)) if isinstance(value, complex) else NUMBERS.copy()
+    y[3] = value
+    return y
+
+
+BAD_NUMBERS = {
+    **{
+        name: (BAD_DATA[name][0], NUMBERS, BAD_DATA[name][2])
+        for name in ("nan", "infinity", "overflow", "no columns", "one dimension", "text")
+    },
+    "nan in y": (data()[0], spoilt_numbers(np.nan), "y contains NaN"),
+    "infinity in y": (data()[0], spoilt_numbers(np.inf), "y contains infinity"),
+    "complex y": (data()[0], spoilt_numbers(1j), "(?i)complex"),
+    "text in y": (data()[0], np.full(40, "a"), "y has text"),
+    "objects in y": (data()[0], np.full(40, "a", dtype=object), "y has text"),
+    "numbers as text": (data()[0], np.full(40, "1.5"), "y has text"),
+    "huge y": (data()[0], NUMBERS * 1e300, "y has values as large as .*divide y"),
+    "tiny y": (data()[0], NUMBERS * 1e-300, "Multiply y by a constant"),
+    "lengths": (data()[0], NUMBERS[:-1], "inconsistent numbers of samples"),
+    "no y": (data()[0], None, "requires y"),
+    "no targets": (data()[0], np.empty((40, 0)), "0 feature|y has shape"),
+    "three dimensions": (data()[0], np.ones((40, 2, 2)), "dim 3|y has shape"),
+    "sparse y": (data()[0], sp.csr_array(NUMBERS[:, None]), "y is sparse|[Ss]parse"),
+}
+
+
+@pytest.mark.parametrize("case", [c for c in estimator_cases() if not c.values[0].classifier])
+@pytest.mark.parametrize(("X", "y", "message"), BAD_NUMBERS.values(), ids=BAD_NUMBERS)
+def test_bad_numbers_are_named(case, X, y, message):
+    model = clone(case.model)
+    with pytest.raises((ValueError, TypeError), match=f"(?s){message}"):
+        model.fit(X, y)
+    assert vars(model).keys() == model.get_params().keys()
+
+
+@pytest.mark.parametrize("case", estimator_cases("weights", "classifier"))
+def test_a_class_without_weight_is_named(case):
+    X, y = data()
+    with pytest.raises(ValueError, match="class 'b' have zero weight"):
+        clone(case.model).fit(X, y, sample_weight=(y == "a") * 1.0)
+
+
 @weighted_estimators
 @pytest.mark.parametrize(("weight", "message"), BAD_WEIGHTS.values(), ids=BAD_WEIGHTS)
 def test_bad_weights_are_named(case, weight, message):
-    X, y = data()
+    X, y = case.data()
     with pytest.raises((ValueError, TypeError), match=f"(?si){message}"):
         clone(case.model).fit(X, y, sample_weight=weight)
 
 
 @every_estimator
 def test_sparse_data_are_taken_or_refused_in_words(case):
-    X, y = data()
+    X, y = case.data()
     if case.sparse:
         spoilt = sp.csr_array(X)
         spoilt.indices = spoilt.indices.copy()
@@ -240,10 +288,10 @@ def test_sparse_data_are_taken_or_refused_in_words(case):
 
 @every_estimator
 def test_an_unfitted_model_and_other_features_are_refused(case):
-    X, y = data()
-    for method in ("predict", "decision_function"):
+    X, y = case.data()
+    for ask in (lambda model: model.predict(X), lambda model: case.outputs(model, X)):
         with pytest.raises(NotFittedError):
-            getattr(clone(case.model), method)(X)
+            ask(clone(case.model))
     model = clone(case.model).fit(X, y)
     with pytest.raises(ValueError, match=r"2 features.*expecting 3"):
         model.predict(X[:, :2])
@@ -252,7 +300,8 @@ def test_an_unfitted_model_and_other_features_are_refused(case):
 
 
 @pytest.mark.parametrize(
-    "model", [m.values[0].model for m in estimator_cases() if not m.values[0].several_classes]
+    "model",
+    [m.values[0].model for m in estimator_cases("classifier") if not m.values[0].several_classes],
 )
 def test_a_classifier_of_two_classes_refuses_three(model):
     X, _ = data()
@@ -265,13 +314,13 @@ def test_a_classifier_of_two_classes_refuses_three(model):
 
 @every_estimator
 def test_pickling_keeps_the_decisions_and_drops_the_training_data(case):
-    X, y = data()
+    X, y = case.data()
     mark = 123456.789
     options = {"sample_weight": np.full(40, mark)} if case.weights else {}
     model = clone(case.model).fit(X, y, **options)
     stored = pickle.dumps(model)
     restored = pickle.loads(stored)
-    np.testing.assert_array_equal(restored.decision_function(X), model.decision_function(X))
+    np.testing.assert_array_equal(case.outputs(restored, X), case.outputs(model, X))
     np.testing.assert_array_equal(restored.predict(X), model.predict(X))
     assert np.float64(mark).tobytes() not in stored
     if not hasattr(model, "support_vectors_"):
@@ -282,11 +331,11 @@ def test_pickling_keeps_the_decisions_and_drops_the_training_data(case):
 
 @every_estimator
 def test_a_clone_fits_to_the_same_model(case):
-    X, y = data()
+    X, y = case.data()
     model = clone(case.model).fit(X, y)
     twin = clone(model)
     assert vars(twin).keys() == twin.get_params().keys()
-    np.testing.assert_array_equal(twin.fit(X, y).decision_function(X), model.decision_function(X))
+    np.testing.assert_array_equal(case.outputs(twin.fit(X, y), X), case.outputs(model, X))
 
 
 def fitted_names(model):
@@ -374,7 +423,7 @@ class FailingKernel:
 def fail_once(model, fit, error):
     """Check that a failing fit leaves a model as it was, able to be saved, and without data."""
     before = dict(vars(model))
-    X, y = data(seed=3)
+    X, y = EstimatorCase(model).data(seed=3)
     held = weakref.ref(X)
     with pytest.raises(type(error)):
         fit(model, X, y)
@@ -400,22 +449,22 @@ def test_a_kernel_that_fails_leaves_the_model_as_it_was(case, fitted, error):
     if case.is_search:
         model.set_params(widths=None)
     if fitted:
-        model.fit(ROWS, Y)
+        model.fit(ROWS, case.data()[1])
     model.kernel.error = error
     fail_once(model, lambda m, X, y: m.fit(X, y), error)
     if fitted:
         model.kernel.error = None
-        expected = model.decision_function(ROWS)
+        expected = case.outputs(model, ROWS)
         np.testing.assert_array_equal(
-            pickle.loads(pickle.dumps(model)).decision_function(ROWS), expected
+            case.outputs(pickle.loads(pickle.dumps(model)), ROWS), expected
         )
 
 
 @every_error
 @every_estimator
 def test_a_solver_that_fails_leaves_the_model_as_it_was(case, error, monkeypatch):
-    model = clone(case.model).fit(ROWS, Y)
-    expected = model.decision_function(ROWS)
+    model = clone(case.model).fit(ROWS, case.data()[1])
+    expected = case.outputs(model, ROWS)
 
     def fail(*args, **kwargs):
         raise error
@@ -426,13 +475,13 @@ def test_a_solver_that_fails_leaves_the_model_as_it_was(case, error, monkeypatch
         monkeypatch.setattr(type(model), "_fit", fail)
     if case.is_search and isinstance(error, KeyboardInterrupt):
         with pytest.raises(KeyboardInterrupt):
-            model.fit(ROWS, Y)
+            model.fit(ROWS, case.data()[1])
         assert not hasattr(model, "best_estimator_")  # an interrupt leaves the scores found
         assert np.isfinite(model.cv_results_["mean_test_score"]).all()
         return
     fail_once(model, lambda m, X, y: m.fit(X, y), error)
     restored = pickle.loads(pickle.dumps(model))
-    np.testing.assert_array_equal(restored.decision_function(ROWS), expected)
+    np.testing.assert_array_equal(case.outputs(restored, ROWS), expected)
 
 
 class FailingScore:
@@ -451,17 +500,17 @@ class FailingScore:
 @pytest.mark.parametrize("n_calls", [1, 2])
 @pytest.mark.parametrize("case", estimator_cases("is_search"))
 def test_a_scorer_that_fails_leaves_the_model_as_it_was(case, n_calls):
-    model = clone(case.model).fit(ROWS, Y)
-    expected = model.decision_function(ROWS)
+    model = clone(case.model).fit(ROWS, case.data()[1])
+    expected = case.outputs(model, ROWS)
     model.set_params(scoring=make_scorer(FailingScore(n_calls, Failure("no such luck"))))
     fail_once(model, lambda m, X, y: m.fit(X, y), ValueError())
-    np.testing.assert_array_equal(model.decision_function(ROWS), expected)
+    np.testing.assert_array_equal(case.outputs(model, ROWS), expected)
     pickle.dumps(model)
 
 
 @pytest.mark.parametrize("case", estimator_cases("is_search"))
 def test_an_interrupt_before_the_first_score_leaves_the_search_as_it_was(case):
-    model = clone(case.model).fit(ROWS, Y)
+    model = clone(case.model).fit(ROWS, case.data()[1])
     error = KeyboardInterrupt()
     model.set_params(scoring=make_scorer(FailingScore(1, error)))
     fail_once(model, lambda m, X, y: m.fit(X, y), error)

@@ -16,8 +16,12 @@ from optimargin import (
     LinearLDMClassifierCV,
     LinearODMClassifier,
     LinearODMClassifierCV,
+    LinearODMRegressor,
+    LinearODMRegressorCV,
     ODMClassifier,
     ODMClassifierCV,
+    ODMRegressor,
+    ODMRegressorCV,
 )
 from optimargin.baselines import (
     KernelFisherDiscriminant,
@@ -49,6 +53,13 @@ ESTIMATORS = [
     LinearODMClassifierCV(C1s=[1, 16], C2s=[4], Ds=[0.2], cv=2),
     LDMClassifierCV(**LDM_GRID, widths=[1], cv=2),
     LinearLDMClassifierCV(max_evals=2, cv=2),
+    LinearODMRegressor(),
+    ODMRegressor(),
+    ODMRegressor(epsilon="scale"),
+    ODMRegressor(approximation="nystrom", n_components=20),
+    ODMRegressorCV(max_evals=4),
+    ODMRegressorCV(max_evals=4, outliers="trim"),
+    LinearODMRegressorCV(C1s=[1, 16], cv=2),
     KernelFisherDiscriminant(),
     MarginDistributionGame(),
     MarginDistributionOptimizer(),
@@ -81,6 +92,15 @@ MORE_ESTIMATORS = [
     LDMClassifierCV(Cs=[10], lambda1s=[0.1, 1], lambda2s=[0.1], widths=[1]),
     LinearLDMClassifierCV(max_evals=4),
     LinearLDMClassifierCV(Cs=[10], lambda1s=[0.1, 1], lambda2s=[0.1], cv=2),
+    LinearODMRegressor(fit_intercept=False, epsilon=0.1),
+    *(LinearODMRegressor(solver=s) for s in solvers_of(LinearODMRegressor)),
+    *(ODMRegressor(solver=s) for s in solvers_of(ODMRegressor)),
+    ODMRegressor(kernel="linear"),
+    ODMRegressor(kernel="poly", degree=2, coef0=1.0),
+    ODMRegressor(kernel="precomputed"),
+    ODMRegressor(kernel=CauchyKernel()),
+    LinearODMRegressorCV(max_evals=12),
+    ODMRegressorCV(C1s=[1e3, 1e4], widths=[1], expectile=0.6),
 ]
 
 
@@ -90,7 +110,8 @@ def stops_at_tol(estimator):
     Such a fit is that close to the optimum in its objective; decision values then agree to about
     the square root of `tol`.
     """
-    is_odm = isinstance(estimator, LinearODMClassifier | ODMClassifier)
+    kinds = LinearODMClassifier | ODMClassifier | LinearODMRegressor | ODMRegressor
+    is_odm = isinstance(estimator, kinds)
     return is_odm and estimator.solver not in ("auto", *EXACT_SOLVERS)
 
 

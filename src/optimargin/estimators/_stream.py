@@ -2,6 +2,7 @@
 
 from copy import copy
 from dataclasses import replace
+from typing import Any
 
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
@@ -73,7 +74,7 @@ class StreamMethods(WarmLinearForm):
 
     def _stream_objective(self, X, weight):
         """Return the objective of a stream; by default with the penalties of a fit before."""
-        objective = self._objective()
+        objective: Any = self._objective()
         if self.C1 is None and hasattr(self, "C1_"):
             C2 = self.C2_ if self.C2 is None else self.C2
             objective = replace(objective, C1=self.C1_, C2=C2)

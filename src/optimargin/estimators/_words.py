@@ -21,7 +21,8 @@ def explained():
         raise ValueError(
             f"The kernel matrix of the {error.n_rows} samples outside the band of the loss and "
             f"its factor take {ceil(error.n_bytes / 1e6)} MB, more than cache_size: set cache_size "
-            "to that, or a wider band (D, or epsilon of a regressor), which leaves fewer samples outside."
+            "to that, or a wider band (D, or epsilon of a regressor), which leaves fewer samples "
+            "outside."
         ) from None
     except UnboundedError as error:
         raise ValueError(

@@ -165,9 +165,11 @@ class BaseSelectionCV(
             What goes to the splitter and to the scorer.
         tasks : FitTasks
         """
+        X, y = checked
         data = SelectionData(
             self._objective_type,
-            *checked,
+            X,
+            y,
             weight,
             task=task,
             kernel=self._kernel_choice(),
@@ -377,6 +379,7 @@ class ClassifierCV(ClassifierMixin, BaseSelectionCV):
 
 def _scorable(rows, weight):
     """Return the rows with a weight, which scorers of scikit-learn would count all alike."""
+    rows = np.asarray(rows)
     kept = rows[weight[rows] > 0]
     return kept if kept.size else rows
 

@@ -74,8 +74,9 @@ class ODMRegressor(_BandRegressor, LandmarkForm):
     gamma : {"rms_distance", "scale", "auto", "mean_distance"} or float, default="rms_distance"
         Coefficient of "rbf", "poly" and "sigmoid". "rms_distance" is ``1 / (2 s^2)`` with s the
         root mean square distance between training samples, which is also
-        ``1 / (4 sum of the variances of the features)``; "mean_distance" has the mean distance
-        instead, "scale" is ``1 / (n_features * var(X))`` and "auto" ``1 / n_features``.
+        ``1 / (4 sum of the variances of the features)``; for "poly" and "sigmoid" it is "scale".
+        "mean_distance" has the mean distance instead, "scale" is ``1 / (n_features * var(X))``
+        and "auto" ``1 / n_features``.
     degree : float, default=3
         Degree of "poly"; at least 0.
     coef0 : float, default=0.0
@@ -392,9 +393,7 @@ class LinearODMRegressor(_BandRegressor, StreamMethods):
         return self._fit_chunks(chunks)
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(
-        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None
-    ) -> Self:
+    def partial_fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn from one batch of a stream that does not fit in memory.
 
         Every call makes one pass of stochastic gradient steps over the batch. With t samples
@@ -404,7 +403,8 @@ class LinearODMRegressor(_BandRegressor, StreamMethods):
         Batches that repeat one data set lead to the model that `fit` finds on it with the same
         `C1`, if its weights have mean one. No gap is certified: `fit` is exact, this is not.
         A stream has no length that `C1` could grow with: None is the default for 256 samples
-        like those of the first batch, or the value of a `fit` before. The intercept begins at the mean of the first batch.
+        like those of the first batch, or the value of a `fit` before. The intercept begins at
+        the mean of the first batch.
 
         Parameters
         ----------

@@ -267,6 +267,12 @@ class KernelChoice:
         """Return the kernel with a number for gamma."""
         return make_kernel(self.kernel, gamma, self.degree, self.coef0)
 
+    @property
+    def gamma_rule(self) -> str | float:
+        """What gamma stands for: distances say nothing about kernels of inner products."""
+        is_of_distances = self.gamma != "rms_distance" or self.kind.has_width
+        return self.gamma if is_of_distances else "scale"
+
     def resolve(self, X, weight) -> Kernel:
         """Return the kernel for data of these weights."""
-        return self.at(resolve_gamma(self.gamma, X, weight) if self.has_gamma else 1.0)
+        return self.at(resolve_gamma(self.gamma_rule, X, weight) if self.has_gamma else 1.0)

@@ -73,7 +73,7 @@ class Criterion(ABC):
     """A number, larger is better, for held-out decision values."""
 
     has_slope: ClassVar[bool] = False
-    task_type: ClassVar[type[Task]] = Task
+    task_type: ClassVar[Any] = Task
     """The task whose decision values it can judge."""
 
     @abstractmethod

@@ -41,10 +41,11 @@ class Moments:
         """Return the moments of values of shape (n_samples, n_outputs)."""
         used = weight > 0
         values, weight = values[used], weight[used]
-        total = float(weight.sum())
         if not used.any():
             none = np.zeros(values.shape[1])
             return cls(0.0, none, none, none + np.inf, none - np.inf)
+        with np.errstate(over="ignore"):
+            total = _checked_total(float(weight.sum()))
         share = weight / total
         mean = share @ values
         square = total * (share @ np.square(values - mean))

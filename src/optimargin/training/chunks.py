@@ -220,7 +220,7 @@ class _ChunkedTraining:
         """Train a kernel model of landmarks."""
         data, options = self.data, self.options
         check_approximation(choice.at(1.0), options)
-        kernel = choice.at(self._gamma(choice.gamma) if choice.has_gamma else 1.0)
+        kernel = choice.at(self._gamma(choice.gamma_rule) if choice.has_gamma else 1.0)
         n_components = min(options.n_components, data.n_rows)
         n_wanted = max(_SAMPLE_ELEMENTS // max(n_components, data.n_features), 4 * n_components)
         X, targets = self._sample(n_wanted)
