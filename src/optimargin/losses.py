@@ -50,7 +50,7 @@ class Loss(ABC):
     def least(self, deviation: float) -> float:
         """Return what every constant prediction of targets costs, at least; optional.
 
-        Gaps of regressors are relative to it. Zero, the default, promises nothing.
+        Gaps of regressors on chunks are relative to it. Zero, the default, promises nothing.
 
         Parameters
         ----------

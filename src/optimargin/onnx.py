@@ -1,12 +1,14 @@
-"""Fitted classifiers as ONNX graphs, for programs without Python (extra ``onnx``).
+"""Fitted models as ONNX graphs, for programs without Python (extra ``onnx``).
 
 The converters are registered with skl2onnx, so pipelines with scikit-learn's transformers are
-exported completely. A graph has one input, ``X`` of shape (n_samples, n_features), and two outputs:
-``label``, as `predict` returns it, and ``scores``, as `decision_function` does.
+exported completely. A graph has one input, ``X`` of shape (n_samples, n_features). That of a
+classifier has two outputs: ``label``, as `predict` returns it, and ``scores``, as
+`decision_function` does; that of a regressor has one, ``predictions``.
 """
 
 import numpy as np
 from scipy.sparse import issparse
+from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 import optimargin
@@ -43,13 +45,13 @@ _LABELS = {
 
 
 def to_onnx(estimator, *, dtype=np.float32, target_opset=None):
-    """Return a fitted classifier, or a pipeline that ends in one, as an ONNX model.
+    """Return a fitted model, or a pipeline that ends in one, as an ONNX model.
 
     Parameters
     ----------
     estimator : estimator
-        A fitted classifier of this library, or a pipeline of scikit-learn's transformers and
-        such a classifier. Kernels that are functions or precomputed have no ONNX form.
+        A fitted classifier or regressor of this library, or a pipeline of scikit-learn's
+        transformers and such a model. Kernels that are functions or precomputed have no ONNX form.
     dtype : {numpy.float32, numpy.float64}, default=numpy.float32
         The type of the input and of all computations. Not every transformer has a float64 form.
     target_opset : int or dict, default=None
@@ -85,7 +87,7 @@ def to_onnx(estimator, *, dtype=np.float32, target_opset=None):
 
 
 def register_converters():
-    """Register this library's classifiers with skl2onnx, to call `skl2onnx.to_onnx` directly.
+    """Register this library's estimators with skl2onnx, to call `skl2onnx.to_onnx` directly.
 
     Examples
     --------
@@ -100,12 +102,12 @@ def register_converters():
     ['label', 'scores']
     """
     for name in optimargin.__all__:
-        if name.endswith(("Classifier", "ClassifierCV")):
+        if name.endswith(("Classifier", "ClassifierCV", "Regressor", "RegressorCV")):
             update_registered_converter(
                 getattr(optimargin, name),
                 f"Optimargin{name}",
                 _set_shapes,
-                _convert,
+                _convert_classifier if "Classifier" in name else _convert_regressor,
                 overwrite=True,
                 parser=_declare,
             )
@@ -126,10 +128,11 @@ def _has_form(kernel_class):
 
 
 def _declare(scope, model, inputs, custom_parsers=None):
-    """Return the two outputs of a classifier (skl2onnx calls this a parser)."""
+    """Return the outputs of a model (skl2onnx calls this a parser)."""
     operator = scope.declare_local_operator(f"Optimargin{type(model).__name__}", model)
     operator.inputs.extend(inputs)
-    for name, type_ in zip(("label", "scores"), _output_types(operator), strict=True):
+    names = ("label", "scores") if is_classifier(model) else ("predictions",)
+    for name, type_ in zip(names, _output_types(operator), strict=True):
         operator.outputs.append(scope.declare_local_variable(name, type_))
     return operator.outputs
 
@@ -140,14 +143,27 @@ def _set_shapes(operator):
 
 
 def _output_types(operator):
-    classes = operator.raw_operator.classes_
-    label, _ = _LABELS.get(classes.dtype.kind, _INTEGERS)
+    model = operator.raw_operator
     is_double = isinstance(operator.inputs[0].type, DoubleTensorType)
     score = DoubleTensorType if is_double else FloatTensorType
+    if not is_classifier(model):
+        n_targets = model.intercept_.size
+        return (score([None] if n_targets == 1 else [None, n_targets]),)
+    classes = model.classes_
+    label, _ = _LABELS.get(classes.dtype.kind, _INTEGERS)
     return label([None]), score([None] if classes.size == 2 else [None, classes.size])
 
 
-def _convert(scope, operator, container):
+def _convert_regressor(scope, operator, container):
+    """Add the nodes of a fitted regressor."""
+    graph = Graph(container.target_opset, type(operator.outputs[0].type) is DoubleTensorType)
+    model = operator.raw_operator
+    scores = graph.scores(unwrap(model), operator.inputs[0])
+    shape = np.array([-1] if model.intercept_.size == 1 else [-1, model.intercept_.size])
+    graph.op("Reshape", scores, shape, output_names=operator.outputs[:1]).add_to(scope, container)
+
+
+def _convert_classifier(scope, operator, container):
     """Add the nodes of a fitted classifier (skl2onnx calls this a converter)."""
     graph = Graph(container.target_opset, type(operator.outputs[1].type) is DoubleTensorType)
     est = operator.raw_operator
@@ -187,7 +203,7 @@ class Graph:
         return np.ascontiguousarray(_dense(value), dtype=self._dtype)
 
     def scores(self, est, X):
-        """Return the decision values, of shape (n_samples, 1 or n_classes)."""
+        """Return the decision values, of shape (n_samples, n_outputs)."""
         _check_kernel(est)
         X = self.op("Cast", X, to=self._onnx_type)
         if not hasattr(est, "_kernel") or est._kernel.is_linear:

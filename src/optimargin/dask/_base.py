@@ -4,10 +4,11 @@ from abc import ABCMeta, abstractmethod
 from copy import copy
 from numbers import Real
 
+import dask
 import dask.array as da
 import numpy as np
 from distributed import Client, default_client
-from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, _fit_context
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
@@ -17,23 +18,107 @@ from optimargin.estimators._callbacks import CALLBACKS, CallbackSupportMixin
 from optimargin.estimators._store import StoreMixin, public_attributes
 
 
-class DaskClassifier(
-    StoreMixin, CallbackSupportMixin, ClassifierMixin, BaseEstimator, metaclass=ABCMeta
-):
-    """Fit an in-memory estimator to blocks, and predict block by block.
-
-    Parameters
-    ----------
-    C1, C2, D, fit_intercept, tol, max_iter, class_weight, random_state
-        As for the in-memory estimator.
-    client : distributed.Client or None
-    worker_timeout : float
-    """
+class DaskEstimator(StoreMixin, CallbackSupportMixin, BaseEstimator, metaclass=ABCMeta):
+    """Fit an in-memory estimator to blocks, and predict block by block."""
 
     _cluster_constraints: dict = {
         "client": [Client, None],
         "worker_timeout": [Interval(Real, 0, None, closed="left")],
     }
+    _y_dimensions: tuple[int, ...] = (1,)
+
+    @abstractmethod
+    def _plain(self):
+        """Return the in-memory estimator with the same parameters."""
+
+    def _plain_parameters(self):
+        parameters = self.get_params(deep=False)
+        return {
+            name: value
+            for name, value in parameters.items()
+            if name not in self._cluster_constraints
+        }
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y, sample_weight=None):
+        """Fit the model to blocks on the cluster.
+
+        Collections that were not persisted are computed once per round, for example read from
+        disk. Call ``X.persist()`` first if the cluster has enough memory.
+
+        Parameters
+        ----------
+        X : dask array or dataframe of shape (n_samples, n_features)
+            Blocks may be dense or scipy.sparse, of any size, including unknown and zero.
+        y : dask array or series of shape (n_samples,)
+            Class labels, or numbers for regressors (also of shape (n_samples, n_targets)), in
+            the same blocks as `X` if sizes are unknown.
+        sample_weight : dask array or series of shape (n_samples,), default=None
+            Non-negative weights.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+        """
+        chunks = DaskChunks(
+            self.client if self.client is not None else _current_client(),
+            aligned_blocks(X, y, sample_weight, y_dimensions=self._y_dimensions),
+            feature_names=feature_names(X),
+            timeout=self.worker_timeout,
+        )
+        local = self._plain()
+        if CALLBACKS in vars(self):  # the plain estimator reports to them
+            vars(local)[CALLBACKS] = vars(self)[CALLBACKS]
+        local.fit_chunks(chunks)
+        vars(local).pop(CALLBACKS, None)
+        rounds = {"n_rounds_": chunks.n_rounds}
+        self._store({**public_attributes(local), **rounds, "_local": local})
+        return self
+
+    def to_local(self):
+        """Return the fitted estimator for data in memory.
+
+        Returns
+        -------
+        estimator : estimator
+            Of the same name without Dask.
+        """
+        check_is_fitted(self)
+        return copy(self._local)
+
+    def _by_blocks(self, method, X, dtype, n_columns):
+        if is_frame(X) and hasattr(self, "feature_names_in_"):
+            names = [str(name) for name in X.columns]
+            if names != list(self.feature_names_in_):
+                raise ValueError(
+                    f"X has columns {names}; the model was fitted with "
+                    f"{list(self.feature_names_in_)}."
+                )
+        X = as_array(X, "X", 2)
+        # Blocks are arrays without names: the names were compared once, above.
+        model = copy(self._local)
+        model.__dict__.pop("feature_names_in_", None)
+        shape = (0,) if n_columns is None else (0, n_columns)
+        return da.map_blocks(
+            _predict_block,
+            X,
+            model=model,
+            method=method,
+            shape=shape,
+            kind=dtype,
+            dtype=dtype,
+            meta=np.empty(shape, dtype=dtype),
+            **({"drop_axis": 1} if n_columns is None else {"chunks": (X.chunks[0], (n_columns,))}),
+        )
+
+    def __getstate__(self):
+        # A connection to a cluster cannot be saved.
+        return {**super().__getstate__(), "client": None}
+
+
+class DaskClassifier(ClassifierMixin, DaskEstimator):
+    """A classifier over Dask collections."""
 
     def __init__(
         self,
@@ -59,64 +144,6 @@ class DaskClassifier(
         self.random_state = random_state
         self.client = client
         self.worker_timeout = worker_timeout
-
-    @abstractmethod
-    def _plain(self):
-        """Return the in-memory estimator with the same parameters."""
-
-    def _plain_parameters(self):
-        parameters = self.get_params(deep=False)
-        return {
-            name: value
-            for name, value in parameters.items()
-            if name not in self._cluster_constraints
-        }
-
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y, sample_weight=None):
-        """Fit the classifier to blocks on the cluster.
-
-        Collections that were not persisted are computed once per round, for example read from
-        disk. Call ``X.persist()`` first if the cluster has enough memory.
-
-        Parameters
-        ----------
-        X : dask array or dataframe of shape (n_samples, n_features)
-            Blocks may be dense or scipy.sparse, of any size, including unknown and zero.
-        y : dask array or series of shape (n_samples,)
-            Class labels, in the same blocks as `X` if sizes are unknown.
-        sample_weight : dask array or series of shape (n_samples,), default=None
-            Non-negative weights.
-
-        Returns
-        -------
-        self : object
-            The fitted estimator.
-        """
-        chunks = DaskChunks(
-            self.client if self.client is not None else _current_client(),
-            aligned_blocks(X, y, sample_weight),
-            feature_names=feature_names(X),
-            timeout=self.worker_timeout,
-        )
-        local = self._plain()
-        if CALLBACKS in vars(self):  # the plain estimator reports to them
-            vars(local)[CALLBACKS] = vars(self)[CALLBACKS]
-        local.fit_chunks(chunks)
-        vars(local).pop(CALLBACKS, None)
-        rounds = {"n_rounds_": chunks.n_rounds}
-        self._store({**public_attributes(local), **rounds, "_local": local})
-        return self
-
-    def to_local(self):
-        """Return the fitted estimator for data in memory.
-
-        Returns
-        -------
-        estimator : LinearODMClassifier or ODMClassifier
-        """
-        check_is_fitted(self)
-        return copy(self._local)
 
     def predict(self, X):
         """Predict class labels, lazily and block by block.
@@ -166,41 +193,81 @@ class DaskClassifier(
         weight = as_array(sample_weight, "sample_weight", 1)
         return float(((right * weight).sum() / weight.sum()).compute())
 
-    def _by_blocks(self, method, X, dtype, n_columns):
-        if is_frame(X) and hasattr(self, "feature_names_in_"):
-            names = [str(name) for name in X.columns]
-            if names != list(self.feature_names_in_):
-                raise ValueError(
-                    f"X has columns {names}; the model was fitted with "
-                    f"{list(self.feature_names_in_)}."
-                )
-        X = as_array(X, "X", 2)
-        # Blocks are arrays without names: the names were compared once, above.
-        model = copy(self._local)
-        model.__dict__.pop("feature_names_in_", None)
-        shape = (0,) if n_columns is None else (0, n_columns)
-        return da.map_blocks(
-            _predict_block,
-            X,
-            model=model,
-            method=method,
-            dtype=dtype,
-            meta=np.empty(shape, dtype=dtype),
-            **({"drop_axis": 1} if n_columns is None else {"chunks": (X.chunks[0], (n_columns,))}),
-        )
 
-    def __getstate__(self):
-        # A connection to a cluster cannot be saved.
-        return {**super().__getstate__(), "client": None}
+class DaskRegressor(RegressorMixin, DaskEstimator):
+    """A regressor over Dask collections."""
+
+    _y_dimensions = (1, 2)
+
+    def __init__(
+        self,
+        *,
+        C1,
+        C2,
+        epsilon,
+        fit_intercept,
+        tol,
+        max_iter,
+        random_state,
+        client,
+        worker_timeout,
+    ):
+        self.C1 = C1
+        self.C2 = C2
+        self.epsilon = epsilon
+        self.fit_intercept = fit_intercept
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.client = client
+        self.worker_timeout = worker_timeout
+
+    def predict(self, X):
+        """Predict the targets, lazily and block by block.
+
+        Parameters
+        ----------
+        X : dask array or dataframe of shape (n_samples, n_features)
+
+        Returns
+        -------
+        predictions : dask array of shape (n_samples,) or (n_samples, n_targets)
+        """
+        check_is_fitted(self)
+        n_columns = None if self.intercept_.size == 1 else self.intercept_.size
+        return self._by_blocks("predict", X, np.dtype(np.float64), n_columns)
+
+    def score(self, X, y, sample_weight=None):
+        """Return the coefficient of determination R2, computed on the cluster.
+
+        Parameters
+        ----------
+        X : dask array or dataframe of shape (n_samples, n_features)
+        y : dask array or series of shape (n_samples,) or (n_samples, n_targets)
+        sample_weight : dask array or series of shape (n_samples,), default=None
+
+        Returns
+        -------
+        r2 : float
+            The mean over several targets.
+        """
+        predicted, y = self.predict(X), as_array(y, "y", 1, 2)
+        if y.ndim == 2 and predicted.ndim == 1:
+            y = y[:, 0]
+        weight = da.ones_like(y[..., 0] if y.ndim == 2 else y, dtype=np.float64)
+        if sample_weight is not None:
+            weight = as_array(sample_weight, "sample_weight", 1)
+        weight = weight[:, None] if y.ndim == 2 else weight
+        mean = (weight * y).sum(axis=0) / weight.sum(axis=0)
+        left = (weight * (y - predicted) ** 2).sum(axis=0)
+        whole = (weight * (y - mean) ** 2).sum(axis=0)
+        return float(np.mean(1 - np.divide(*dask.compute(left, whole))))
 
 
-def _predict_block(block, model, method):
+def _predict_block(block, model, method, shape, kind):
     if block.shape[0] == 0:
-        n_columns = model.classes_.size
-        values = np.empty(0 if method == "predict" or n_columns == 2 else (0, n_columns))
-        return values.astype(model.classes_.dtype if method == "predict" else np.float64)
-    values = getattr(model, method)(block)
-    return values if method == "predict" else values.astype(np.float64, copy=False)
+        return np.empty(shape, dtype=kind)
+    return getattr(model, method)(block).astype(kind, copy=False)
 
 
 def _current_client():

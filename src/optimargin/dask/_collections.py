@@ -9,34 +9,45 @@ def is_frame(collection):
     return hasattr(collection, "to_dask_array") and hasattr(collection, "npartitions")
 
 
-def as_array(collection, name, n_dimensions):
-    """Return a collection as a Dask array with all columns in one chunk."""
+def as_array(collection, name, *allowed):
+    """Return a collection as a Dask array with all columns in one chunk.
+
+    Parameters
+    ----------
+    collection : dask array, dataframe or series
+    name : str
+        Of the argument.
+    *allowed : int
+        How many dimensions it may have.
+    """
     if is_frame(collection):
         collection = collection.to_dask_array()
     if not isinstance(collection, da.Array):
         raise TypeError(
             f"{name} must be a Dask array or dataframe; got {type(collection).__name__}. For data "
-            "in memory use LinearODMClassifier or ODMClassifier."
+            "in memory use the estimator of the same name without Dask."
         )
-    if collection.ndim != n_dimensions:
+    if collection.ndim not in allowed:
+        wanted = " or ".join(map(str, allowed))
         raise ValueError(
-            f"{name} must have {n_dimensions} dimension{'s' * (n_dimensions > 1)}; it has "
+            f"{name} must have {wanted} dimension{'s' * (max(allowed) > 1)}; it has "
             f"{collection.ndim}."
         )
-    if n_dimensions == 2 and collection.numblocks[1] > 1:
+    if collection.ndim == 2 and collection.numblocks[1] > 1:
         collection = collection.rechunk({1: -1})
     return collection
 
 
-def aligned_blocks(X, y, sample_weight):
+def aligned_blocks(X, y, sample_weight, *, y_dimensions=(1,)):
     """Return a list of delayed (X, y, sample_weight), one per block of rows of `X`."""
     X = as_array(X, "X", 2)
     columns = [X.to_delayed().ravel().tolist()]
-    for name, vector in (("y", y), ("sample_weight", sample_weight)):
+    given = (("y", y, y_dimensions), ("sample_weight", sample_weight, (1,)))
+    for name, vector, dimensions in given:
         if vector is None:
             columns.append([None] * X.numblocks[0])
             continue
-        vector = as_array(vector, name, 1)
+        vector = as_array(vector, name, *dimensions)
         columns.append(_align(X, vector, name).to_delayed().ravel().tolist())
     return list(zip(*columns, strict=True))
 

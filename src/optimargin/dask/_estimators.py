@@ -1,7 +1,8 @@
-"""Linear and kernel classifiers over Dask collections."""
+"""Linear and kernel models over Dask collections."""
 
-from optimargin.dask._base import DaskClassifier
+from optimargin.dask._base import DaskClassifier, DaskRegressor
 from optimargin.estimators.odm import LinearODMClassifier, ODMClassifier
+from optimargin.estimators.odm_regression import LinearODMRegressor, ODMRegressor
 
 
 class DaskLinearODMClassifier(DaskClassifier):
@@ -180,3 +181,170 @@ class DaskODMClassifier(DaskClassifier):
 
     def _plain(self):
         return ODMClassifier(approximation="nystrom", **self._plain_parameters())
+
+
+class DaskLinearODMRegressor(DaskRegressor):
+    """Linear regression with a band loss over Dask collections.
+
+    It finds the same model as `LinearODMRegressor`. Every round of the fit computes loss and
+    gradient of all blocks and, up to 2000 features, the Hessian; above that, products with the
+    Hessian.
+
+    Parameters
+    ----------
+    C1, C2, epsilon, fit_intercept, tol, max_iter, random_state
+        As for `LinearODMRegressor`.
+    solver, client, worker_timeout
+        As for `DaskLinearODMClassifier`.
+
+    Attributes
+    ----------
+    coef_, intercept_, C1_, C2_, epsilon_, n_iter_, objective_, dual_gap_, solver_
+        As for `LinearODMRegressor`.
+    n_rounds_, n_features_in_, feature_names_in_
+        As for `DaskLinearODMClassifier`.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from distributed import Client
+    >>> from sklearn.datasets import make_regression
+    >>> from optimargin.dask import DaskLinearODMRegressor
+    >>> X, y = make_regression(1000, 20, noise=10, random_state=0)
+    >>> with Client(processes=False, dashboard_address=None) as client:
+    ...     X, y = da.from_array(X, chunks=(300, 20)), da.from_array(y, chunks=300)
+    ...     model = DaskLinearODMRegressor().fit(X, y)
+    ...     r2 = model.score(X, y)
+    >>> r2 > 0.95
+    True
+    """
+
+    _parameter_constraints: dict = {
+        **{
+            name: constraint
+            for name, constraint in LinearODMRegressor._parameter_constraints.items()
+            if name != "warm_start"
+        },
+        **DaskRegressor._cluster_constraints,
+    }
+
+    def __init__(
+        self,
+        C1=None,
+        C2=None,
+        epsilon=0.0,
+        *,
+        fit_intercept=True,
+        solver="auto",
+        tol=1e-6,
+        max_iter=1000,
+        random_state=None,
+        client=None,
+        worker_timeout=60.0,
+    ):
+        super().__init__(
+            C1=C1,
+            C2=C2,
+            epsilon=epsilon,
+            fit_intercept=fit_intercept,
+            tol=tol,
+            max_iter=max_iter,
+            random_state=random_state,
+            client=client,
+            worker_timeout=worker_timeout,
+        )
+        self.solver = solver
+
+    def _plain(self):
+        return LinearODMRegressor(**self._plain_parameters())
+
+
+class DaskODMRegressor(DaskRegressor):
+    """Kernel regression with a band loss over Dask collections.
+
+    It finds a model of ``ODMRegressor(approximation="nystrom")``: landmarks are chosen from a
+    sample of the rows, and workers compute kernel values with them, again in every round.
+
+    Parameters
+    ----------
+    C1, C2, epsilon, degree, coef0, fit_intercept, tol, max_iter, random_state
+        As for `ODMRegressor`.
+    kernel : {"rbf", "linear", "poly"}, default="rbf"
+        As for `ODMRegressor`.
+    gamma : {"rms_distance", "scale", "auto"} or float, default="rms_distance"
+        As for `ODMRegressor`.
+    n_components : int, default=500
+        Number of landmarks.
+    client, worker_timeout
+        As for `DaskLinearODMClassifier`.
+
+    Attributes
+    ----------
+    support_vectors_, dual_coef_, intercept_, gamma_
+        As for `ODMRegressor`; the support vectors are the landmarks.
+    C1_, C2_, epsilon_, n_iter_, objective_, dual_gap_, solver_
+        As for `ODMRegressor`.
+    n_rounds_, n_features_in_, feature_names_in_
+        As for `DaskLinearODMClassifier`.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from distributed import Client
+    >>> from sklearn.datasets import make_friedman1
+    >>> from optimargin.dask import DaskODMRegressor
+    >>> X, y = make_friedman1(1000, random_state=0)
+    >>> with Client(processes=False, dashboard_address=None) as client:
+    ...     X, y = da.from_array(X, chunks=(300, 10)), da.from_array(y, chunks=300)
+    ...     model = DaskODMRegressor(n_components=200).fit(X, y)
+    ...     r2 = model.score(X, y)
+    >>> r2 > 0.9
+    True
+    """
+
+    _parameter_constraints: dict = {
+        **{
+            name: constraint
+            for name, constraint in ODMRegressor._parameter_constraints.items()
+            if name not in ("solver", "approximation", "cache_size")
+        },
+        **DaskRegressor._cluster_constraints,
+    }
+
+    def __init__(
+        self,
+        C1=None,
+        C2=None,
+        epsilon=0.0,
+        *,
+        kernel="rbf",
+        gamma="rms_distance",
+        degree=3,
+        coef0=0.0,
+        fit_intercept=True,
+        n_components=500,
+        tol=1e-6,
+        max_iter=1000,
+        random_state=None,
+        client=None,
+        worker_timeout=60.0,
+    ):
+        super().__init__(
+            C1=C1,
+            C2=C2,
+            epsilon=epsilon,
+            fit_intercept=fit_intercept,
+            tol=tol,
+            max_iter=max_iter,
+            random_state=random_state,
+            client=client,
+            worker_timeout=worker_timeout,
+        )
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.n_components = n_components
+
+    def _plain(self):
+        return ODMRegressor(approximation="nystrom", **self._plain_parameters())

@@ -42,8 +42,8 @@ def save_model(
     Parameters
     ----------
     estimator : estimator
-        A classifier of this library, a scikit-learn estimator, or a pipeline of these. The
-        training data that a classifier keeps are not saved.
+        A model of this library, a scikit-learn estimator, or a pipeline of these. The training
+        data that a model keeps are not saved.
     path : path-like
         Replaced if it exists.
     notes : dict, default=None
@@ -248,7 +248,7 @@ def _unknown_types(content):
 
 
 def _check_model(estimator):
-    """Raise ValueError unless the parts of a loaded classifier fit together."""
+    """Raise ValueError unless the parts of a loaded model fit together."""
     check_is_fitted(estimator)
     est = unwrap(estimator)
     arrays = {name: value for name, value in vars(est).items() if name.endswith("_")}
@@ -260,9 +260,12 @@ def _check_model(estimator):
         is_float = isinstance(numbers, np.ndarray) and numbers.dtype.kind == "f"
         if is_float and not np.isfinite(numbers).all():
             raise ValueError(f"{name} holds values that are not finite")
-    if not hasattr(est, "classes_"):
+    if "intercept_" not in arrays:
         return
-    n_rows = 1 if len(est.classes_) == 2 else len(est.classes_)
+    if hasattr(est, "classes_"):
+        n_rows = 1 if len(est.classes_) == 2 else len(est.classes_)
+    else:
+        n_rows = np.size(est.intercept_)
     expected: dict[str, tuple] = {"intercept_": (n_rows,)}
     if "dual_coef_" in arrays:
         is_precomputed = kernel_class(est.kernel).is_precomputed

@@ -15,12 +15,13 @@ Reference: T. Zhang and Z.-H. Zhou, Optimal Margin Distribution Machine, TKDE 20
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from optimargin.designs.base import Design
 from optimargin.losses import Loss
-from optimargin.problems.base import gap_floor, relative_gap
+from optimargin.problems.base import GAP_FLOOR, relative_gap
 from optimargin.targets import Target
 
 
@@ -45,7 +46,7 @@ class Point:
     gap : float
         The duality gap.
     gap_floor : float
-        See `optimargin.problems.base.gap_floor`.
+        See `AdditiveProblem.gap_floor`.
     """
 
     coef: np.ndarray
@@ -81,7 +82,21 @@ class AdditiveProblem:
         self.design = design
         self.target = target
         self.fit_intercept = fit_intercept
-        self.gap_floor = gap_floor(loss, target.scale)
+
+    @cached_property
+    def gap_floor(self):
+        """What gaps are relative to when the objective is near zero.
+
+        Numbers have no size of their own as labels have. The best constant model, whose objective
+        no optimum exceeds, tells what is small.
+        """
+        if self.target.scale.deviation is None:
+            return GAP_FLOOR
+        none = np.zeros(self.target.n_samples)
+        best = 0.0
+        if self.fit_intercept:
+            best = self._minimise_along(none, 0.0, None, 1.0, start=0.0, rtol=0.0)
+        return self.loss.evaluate(none, self.target, best)[0]
 
     def over(self, design, rows=None):
         """Return the same problem over another design, of all samples or of some of them."""
@@ -126,9 +141,21 @@ class AdditiveProblem:
         if self.fit_intercept:
             intercept += self._minimise_along(decision, intercept, None, 1.0, start=0.0, rtol=0.0)
         loss, pull, curvature = self.loss.evaluate(decision, self.target, intercept)
+        if self.fit_intercept and not curvature.any():
+            intercept += self._to_the_middle(decision, intercept)
         # max: rounding must not turn the square of a zero into a negative number.
         value = loss + 0.5 * max(coef @ self.design.metric(coef, decision), 0.0)
         return value, intercept, pull, curvature
+
+    def _to_the_middle(self, decision, intercept):
+        """Return how far the intercept is from the middle of those at which nothing costs.
+
+        From there a step is longest: at their end the first sample to leave the band stops it.
+        """
+        error = (self.target.value - decision - intercept)[self.target.weight > 0]
+        low, high = error.min(), error.max()
+        in_band = max(-low, high) <= self.loss.half_width < np.inf
+        return 0.5 * (low + high) if in_band else 0.0
 
     def step(self, point, coef_step, intercept_step, decision_step=None, *, rtol=1e-3):
         """Move along a direction, near the minimum of the objective on that line.

@@ -30,25 +30,11 @@ def relative_gap(value: float, gap: float, floor: float = GAP_FLOOR) -> float:
     value, gap : float
         The objective and its duality gap.
     floor : float
-        The gap is relative to no less than this; see `gap_floor`.
+        The gap is relative to no less than this.
     """
     if not np.isfinite(gap):
         return np.inf
     return gap / max(abs(value), abs(value - gap), floor) if gap else 0.0
-
-
-def gap_floor(loss, scale) -> float:
-    """Return what gaps are relative to when the objective is near zero.
-
-    Numbers have no size of their own as labels have: the best constant model, whose objective
-    no optimum exceeds, tells what is small.
-
-    Parameters
-    ----------
-    loss : Loss
-    scale : Scale
-    """
-    return GAP_FLOOR if scale.deviation is None else loss.least(scale.deviation)
 
 
 class NoMinimumError(ValueError):

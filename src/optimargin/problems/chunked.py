@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from optimargin.problems import chunk_tasks
-from optimargin.problems.base import GAP_FLOOR, NotFiniteError, gap_floor, relative_gap
+from optimargin.problems.base import GAP_FLOOR, NotFiniteError, relative_gap
 from optimargin.targets import LABELS
 
 _LENGTHS = np.geomspace(1e-4, 1.0, 25)  # of a step that was too long
@@ -47,7 +47,7 @@ class ChunkedPoint:
     pull : ndarray of shape (0,)
         Not kept: it is as long as the data.
     gap_floor : float
-        See `optimargin.problems.base.gap_floor`.
+        What gaps are relative to when the objective is near zero.
     """
 
     coef: np.ndarray
@@ -112,7 +112,10 @@ class ChunkedProblem:
         self._whitening = whitening
         self._largest_norm = largest_norm
         self._largest_target = largest_target
-        self._gap_floor = gap_floor(loss, scale)
+        # The objective of the best constant model would take passes of its own to find: a lower
+        # bound of it makes gaps no smaller.
+        labels = scale.deviation is None
+        self._gap_floor = GAP_FLOOR if labels else loss.least(scale.deviation)
 
     def point(self, coef=None, intercept=0.0):
         """Return the iterate at `coef` and `intercept`: one round."""
