@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
+from sklearn.datasets import make_classification
 
+from optimargin import LinearODMClassifier
 from optimargin.losses import BandLoss
 from optimargin.problems import AdditiveProblem, relative_gap
 from optimargin.solvers import Newton
@@ -224,3 +226,13 @@ def test_relative_gap_stays_meaningful_when_the_objective_is_near_zero():
 @pytest.mark.parametrize("gap", [np.inf, np.nan])
 def test_a_gap_that_is_no_number_is_infinite_relative_to_any_objective(value, gap):
     assert relative_gap(value, gap) == np.inf
+
+
+@pytest.mark.parametrize("solver", ["newton_cg", "dcd"])
+def test_small_penalties_are_met_to_the_same_relative_gap(solver):
+    # Features in large units have small default penalties; the model must not depend on that.
+    X, y = make_classification(400, 6, random_state=0)
+    expected = LinearODMClassifier(solver=solver, tol=1e-10).fit(X, y).decision_function(X)
+    model = LinearODMClassifier(solver=solver, tol=1e-10).fit(1e6 * X, y)
+    assert model.C1_ < 1e-6
+    np.testing.assert_allclose(model.decision_function(1e6 * X), expected, atol=1e-4)

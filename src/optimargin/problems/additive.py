@@ -21,7 +21,7 @@ import numpy as np
 
 from optimargin.designs.base import Design
 from optimargin.losses import Loss
-from optimargin.problems.base import GAP_FLOOR, relative_gap
+from optimargin.problems.base import gap_floor_of_labels, relative_gap
 from optimargin.targets import Target
 
 
@@ -91,7 +91,7 @@ class AdditiveProblem:
         no optimum exceeds, tells what is small.
         """
         if self.target.scale.deviation is None:
-            return GAP_FLOOR
+            return gap_floor_of_labels(self.loss)
         none = np.zeros(self.target.n_samples)
         best = 0.0
         if self.fit_intercept:

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-GAP_FLOOR = 1e-3  # keeps relative gaps of labels meaningful when the objective is near zero
+GAP_FLOOR = 1e-3  # keeps relative gaps meaningful when the objective is near zero
 ROUNDING_FLOOR = float(np.finfo(np.float64).eps)
 """No objective is known more precisely than this, so no certificate claims more."""
 
@@ -35,6 +35,15 @@ def relative_gap(value: float, gap: float, floor: float = GAP_FLOOR) -> float:
     if not np.isfinite(gap):
         return np.inf
     return gap / max(abs(value), abs(value - gap), floor) if gap else 0.0
+
+
+def gap_floor_of_labels(loss) -> float:
+    """Return what gaps of classifiers are relative to when the objective is near zero.
+
+    A model that is zero everywhere costs l(1), which no optimum exceeds: of small penalties, whose
+    objectives are small without being exact, gaps are relative to that.
+    """
+    return GAP_FLOOR * min(1.0, float(loss.terms(np.ones(1))[0][0]) or 1.0)
 
 
 class NoMinimumError(ValueError):

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from optimargin.problems import chunk_tasks
-from optimargin.problems.base import GAP_FLOOR, NotFiniteError, relative_gap
+from optimargin.problems.base import GAP_FLOOR, NotFiniteError, gap_floor_of_labels, relative_gap
 from optimargin.targets import LABELS
 
 _LENGTHS = np.geomspace(1e-4, 1.0, 25)  # of a step that was too long
@@ -114,8 +114,10 @@ class ChunkedProblem:
         self._largest_target = largest_target
         # The objective of the best constant model would take passes of its own to find: a lower
         # bound of it makes gaps no smaller.
-        labels = scale.deviation is None
-        self._gap_floor = GAP_FLOOR if labels else loss.least(scale.deviation)
+        if scale.deviation is None:
+            self._gap_floor = gap_floor_of_labels(loss)
+        else:
+            self._gap_floor = loss.least(scale.deviation)
 
     def point(self, coef=None, intercept=0.0):
         """Return the iterate at `coef` and `intercept`: one round."""
