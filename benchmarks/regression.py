@@ -219,16 +219,13 @@ def write(path, row):
     print(row, flush=True)
 
 
-def table(rows):
-    """Return Markdown: mean log ratios to the SVR grid over sets, with standard errors."""
+def ratios_of(rows):
+    """Return mean log ratios to the SVR grid over sets with standard errors, and times."""
     cells = defaultdict(dict)
     for row in rows:
         cells[row["method"]][row["set"], row["split"]] = row
     reference = cells[REFERENCE]
-    lines = [
-        f"| method | RMSE / {REFERENCE} | MAE / {REFERENCE} | median time / {REFERENCE} |",
-        "|---|---|---|---|",
-    ]
+    lines = [["method", f"RMSE / {REFERENCE}", f"MAE / {REFERENCE}", f"median time / {REFERENCE}"]]
     for method, found in cells.items():
         parts = []
         for error in ("rmse", "mae"):
@@ -238,8 +235,21 @@ def table(rows):
             means = np.array([np.mean(values) for values in by_set.values()])
             parts.append(f"{means.mean():+.3f} ± {means.std(ddof=1) / np.sqrt(means.size):.3f}")
         ratios = [found[p]["seconds"] / reference[p]["seconds"] for p in found if p in reference]
-        lines.append(f"| {method} | {' | '.join(parts)} | {np.median(ratios):.4f} |")
-    return "\n".join(lines)
+        lines.append([method, *parts, f"{np.median(ratios):.4f}"])
+    return lines
+
+
+def markdown(lines):
+    """Return a table, its first line the header."""
+    head, *rest = [f"| {' | '.join(line)} |" for line in lines]
+    return "\n".join([head, "|---" * len(lines[0]) + "|", *rest])
+
+
+def restructured(title, lines):
+    """Return the same for the documentation."""
+    head, *rest = [", ".join(f'"{cell}"' for cell in line) for line in lines]
+    rows = "\n".join(f"   {line}" for line in rest)
+    return f".. csv-table:: {title}\n   :header: {head}\n\n{rows}\n"
 
 
 def report():
@@ -249,10 +259,14 @@ def report():
         "Mean logarithms of ratios over 12 sets, 5 half splits each, with the standard error over "
         "sets.",
     ]
-    for what in ("accuracy", "outliers"):
+    titles = {"accuracy": "As they are", "outliers": "With gross errors in 5 % of the targets"}
+    for_docs = []
+    for what, title in titles.items():
         rows = read(FOLDER / f"regression_{what}.jsonl")
         if rows:
-            parts += [f"## {what}", table(rows)]
+            parts += [f"## {what}", markdown(ratios_of(rows))]
+            for_docs.append(restructured(title, ratios_of(rows)))
+    (FOLDER / "regression.rst").write_text("\n".join(for_docs))
     rows = read(FOLDER / "regression_speed.jsonl")
     if rows:
         best = defaultdict(lambda: np.inf)

@@ -112,3 +112,24 @@ def test_what_has_no_onnx_form_is_refused():
         to_onnx(ODMClassifier().fit(X, y), dtype=np.int64)
     with pytest.raises(ValueError, match="not fitted"):
         to_onnx(ODMClassifier())
+
+
+REGRESSORS = ["LinearODMRegressor", "ODMRegressor", "LinearODMRegressorCV", "ODMRegressorCV"]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n_targets", [1, 2])
+@pytest.mark.parametrize("name", REGRESSORS)
+def test_regressors(name, n_targets, dtype):
+    X, _ = problem()
+    y = np.column_stack([X[:, 0] + np.sin(X[:, 1]), 100 * X[:, 2]])[:, :n_targets]
+    options = {"max_evals": 4} if name.endswith("CV") else {}
+    model = make_pipeline(StandardScaler(), getattr(optimargin, name)(**options)).fit(X, y)
+    session = onnxruntime.InferenceSession(to_onnx(model, dtype=dtype).SerializeToString())
+    assert [output.name for output in session.get_outputs()] == ["predictions"]
+    (predictions,) = session.run(None, {"X": X.astype(dtype)})
+    expected = model.predict(X)
+    assert predictions.dtype == dtype
+    assert predictions.shape == expected.shape
+    atol = 10 * PRECISION[dtype] * np.abs(expected).max()
+    np.testing.assert_allclose(predictions, expected, rtol=0, atol=atol)

@@ -13,13 +13,18 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 
-from optimargin import LinearODMClassifier, ODMClassifier
+from optimargin import LinearODMClassifier, LinearODMRegressor, ODMClassifier, ODMRegressor
 from tests.cases import two_classes
 
 da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")
 distributed = pytest.importorskip("distributed")
-from optimargin.dask import DaskLinearODMClassifier, DaskODMClassifier  # noqa: E402
+from optimargin.dask import (  # noqa: E402
+    DaskLinearODMClassifier,
+    DaskLinearODMRegressor,
+    DaskODMClassifier,
+    DaskODMRegressor,
+)
 from optimargin.dask._chunks import DaskChunks  # noqa: E402
 
 LOCAL = {"threads_per_worker": 1, "dashboard_address": None}
@@ -308,3 +313,36 @@ def test_a_fitted_estimator_can_be_saved_without_its_client(client):
     loaded = pickle.loads(pickle.dumps(model))
     assert loaded.client is None
     np.testing.assert_array_equal(loaded.predict(dX).compute(), model.to_local().predict(X))
+
+
+@pytest.mark.parametrize("n_targets", [1, 2])
+def test_regressors_find_the_local_models(client, n_targets):
+    X, _ = three_classes()
+    y = np.column_stack([X[:, 0] + np.sin(3 * X[:, 1]), 1e3 * X[:, 2] ** 2])[:, :n_targets]
+    y = y[:, 0] if n_targets == 1 else y
+    weight = np.random.default_rng(1).uniform(0.5, 2.0, size=120)
+    rows = da.from_array(X, chunks=(50, 3))
+    targets = da.from_array(y, chunks=(40, *y.shape[1:]))
+    weights = da.from_array(weight, chunks=50)
+    linear = {"C1": 200.0, "C2": 50.0, "epsilon": 0.1, "tol": 1e-12}
+    found = DaskLinearODMRegressor(**linear, client=client).fit(rows, targets, weights)
+    local = LinearODMRegressor(**linear).fit(X, y, weight)
+    np.testing.assert_allclose(found.predict(rows).compute(), local.predict(X), rtol=1e-7)
+    assert found.score(rows, targets, weights) == pytest.approx(local.score(X, y, weight))
+    assert found.to_local().predict(X).shape == y.shape
+    kernel = DaskODMRegressor(n_components=120, random_state=0, client=client)
+    kernel.fit(rows, targets)
+    exact = ODMRegressor().fit(X, y)
+    np.testing.assert_allclose(kernel.gamma_, exact.gamma_, rtol=1e-10)
+    predicted = kernel.predict(rows).compute()
+    np.testing.assert_allclose(predicted, exact.predict(X), atol=1e-2 * np.ptp(y))
+
+
+def test_numbers_that_are_no_numbers_are_refused_with_their_chunk(client):
+    X, _ = three_classes()
+    y = X[:, 0].copy()
+    y[70] = np.nan
+    with pytest.raises(ValueError, match=r"Chunk 1: .*y contains NaN"):
+        DaskLinearODMRegressor(client=client).fit(
+            da.from_array(X, chunks=(50, 3)), da.from_array(y, chunks=50)
+        )

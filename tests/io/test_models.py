@@ -19,7 +19,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 import optimargin
-from optimargin import LinearODMClassifier, ODMClassifier
+from optimargin import LinearODMClassifier, LinearODMRegressor, ODMClassifier
 from optimargin.io import (
     ModelFileError,
     load_model,
@@ -271,3 +271,32 @@ def test_writing_to_a_folder_or_nowhere_is_refused(tmp_path):
         pass
     with pytest.raises(FileNotFoundError, match="create it"), write_atomically(tmp_path / "a/b"):
         pass
+
+
+REGRESSORS = sorted(
+    name for name in optimargin.__all__ if name.endswith(("Regressor", "RegressorCV"))
+)
+
+
+@pytest.mark.parametrize("n_targets", [1, 2])
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+@pytest.mark.parametrize("name", REGRESSORS)
+def test_a_loaded_regressor_is_the_saved_one(name, kind, n_targets, tmp_path):
+    X, _ = problem(2, kind)
+    rows = X.toarray() if kind == "sparse" else X
+    y = np.column_stack([rows[:, 0] ** 2, 1e3 * rows[:, 1]])[:, :n_targets]
+    model = make(name).fit(X, y)
+    save_model(model, tmp_path / "model")
+    loaded = load_model(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+    inner = getattr(loaded, "best_estimator_", loaded)
+    np.testing.assert_allclose(inner.loo_prediction(X, y), model.loo_prediction(), rtol=1e-9)
+
+
+def test_parts_of_a_regressor_that_do_not_fit_together_are_refused(tmp_path):
+    X, _ = problem(2, "dense")
+    model = LinearODMRegressor().fit(X, X[:, 0])
+    model.coef_ = model.coef_[:, :-1]
+    save_model(model, tmp_path / "model")
+    with pytest.raises(ModelFileError, match="coef_ has shape"):
+        load_model(tmp_path / "model")

@@ -3,11 +3,14 @@
 from optimargin.plotting._convergence import ConvergenceDisplay
 from optimargin.plotting._decision_boundary import DecisionBoundaryDisplay
 from optimargin.plotting._margin_distribution import MarginDistributionDisplay
+from optimargin.plotting._prediction import RegressionDisplay, plot_curves
 from optimargin.plotting._selection import SelectionDisplay
 
 __all__ = [
     "ConvergenceDisplay",
     "DecisionBoundaryDisplay",
     "MarginDistributionDisplay",
+    "RegressionDisplay",
     "SelectionDisplay",
+    "plot_curves",
 ]
