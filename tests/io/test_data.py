@@ -48,7 +48,7 @@ def test_numbers_are_read_exactly(values):
     line = " ".join(f"{j}:{value!r}" for j, value in enumerate(values, 1))
     np.testing.assert_array_equal(parse_svmlight(f"1 {line}".encode())[3], values)
     row = ",".join(map(repr, values)).encode()
-    numbers, _ = parse_table(row, ord(","), len(values), b"n" * len(values), 0, 1)
+    numbers, *_ = parse_table(row, ord(","), len(values), b"n" * len(values), 0, 1)
     np.testing.assert_array_equal(numbers[0], values)
 
 
@@ -180,7 +180,7 @@ def test_features_of_a_model_bound_svmlight(write):
         ("1 1:2\n1 999999999:1\n", "line 2, column 3", "limit"),
         ("1 1:2\n1 1:\n", "line 2, column 5", "number"),
         ("a,y\n1,0\nx,1\n", "line 3, column 1 ('a')", "'x' is not a number"),
-        ("a,y\n1,0\n,1\n", "line 3, column 1 ('a')", "empty"),
+        ("a,y\n1,0\n,1\n", "line 3, column 1 ('a')", "the value is missing"),
         ("a,y\n1,0\n2\n", "line 3", "expected 2 cells, found 1"),
         ("a,y\n1,0\n2,1,1\n", "line 3", "expected 2 cells, found 3"),
         ('a,y\n1,0\n"2,1\n', "line 3, column 1 ('a')", "never closed"),

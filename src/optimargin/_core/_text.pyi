@@ -11,6 +11,12 @@ def parse_svmlight(
     text: bytes,
 ) -> tuple[NDArray[np.float64], NDArray[np.int32], NDArray[np.int64], NDArray[np.float64]]: ...
 def parse_table(
-    text: bytes, delimiter: int, n_columns: int, kinds: bytes, offset: int, first_line: int
-) -> tuple[NDArray[np.float64], list[str]]: ...
+    text: bytes,
+    delimiter: int,
+    n_columns: int,
+    kinds: bytes,
+    offset: int,
+    first_line: int,
+    missing: frozenset[bytes] = ...,
+) -> tuple[NDArray[np.float64], list[int], list[list[str | None]], NDArray[np.int64]]: ...
 def is_number(text: str) -> bool: ...

@@ -7,9 +7,10 @@ doubles (Clinger 1990); Python's own conversion does the rest.
 
 import numpy as np
 
+from cpython.bytearray cimport PyByteArray_AS_STRING
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.object cimport PyObject
-from libc.math cimport isfinite
+from libc.math cimport NAN, isfinite
 from libc.stdint cimport int32_t, int64_t, uint64_t
 from libc.string cimport memchr
 
@@ -191,14 +192,20 @@ def parse_svmlight(bytes text):
     )
 
 
-cdef object _cell_text(const char* p, const char* stop, dict seen, Py_ssize_t line,
-                       Py_ssize_t column):
-    """Return the text of a cell; equal texts share one object."""
+cdef bytes _cell_bytes(const char* p, const char* stop):
+    """Return a cell without the blanks and quotes around it."""
     cdef bytes raw = p[:stop - p].strip()
     if len(raw) > 1 and raw[0] == 34 and raw[len(raw) - 1] == 34:
-        raw = raw[1:len(raw) - 1].replace(b'""', b'"')
-    if not raw:
-        raise TextError("the label is missing", line, column)
+        raw = raw[1:len(raw) - 1].replace(b'""', b'"').strip()
+    return raw
+
+
+cdef object _cell_text(const char* p, const char* stop, dict seen, frozenset missing,
+                       Py_ssize_t line, Py_ssize_t column):
+    """Return the text of a cell, None if it is missing; equal texts share one object."""
+    cdef bytes raw = _cell_bytes(p, stop)
+    if not raw or raw in missing:
+        return None
     text = seen.get(raw)
     if text is None:
         try:
@@ -209,9 +216,25 @@ cdef object _cell_text(const char* p, const char* stop, dict seen, Py_ssize_t li
     return text
 
 
+cdef bint _cell_number(const char* p, const char* stop, frozenset missing, double* out) except -1:
+    """Read the number in a cell, NaN if it is missing; return whether that was possible."""
+    cdef const char* first = skip_spaces(p, stop)
+    cdef const char* after = read_number(first, stop, out)
+    cdef bytes raw
+    if after != first and skip_spaces(after, stop) == stop:
+        return isfinite(out[0])
+    raw = _cell_bytes(p, stop)
+    out[0] = NAN
+    if not raw or raw in missing:
+        return True
+    first = PyBytes_AS_STRING(raw)  # a quoted number
+    after = read_number(first, first + len(raw), out)
+    return after == first + len(raw) and isfinite(out[0])
+
+
 def parse_table(bytes text, char delimiter, Py_ssize_t n_columns, bytes kinds,
-                Py_ssize_t offset, Py_ssize_t first_line):
-    """Return (numbers, texts) of a delimited table.
+                Py_ssize_t offset, Py_ssize_t first_line, frozenset missing=frozenset()):
+    """Return the cells of a delimited table.
 
     Parameters
     ----------
@@ -220,30 +243,39 @@ def parse_table(bytes text, char delimiter, Py_ssize_t n_columns, bytes kinds,
         Its character code.
     n_columns : int
     kinds : bytes of length n_columns
-        ``n`` for a number, ``t`` for text, ``-`` for a column that is left out.
+        ``n`` for numbers, ``t`` for text, ``-`` for a column that is left out.
     offset : int
         Where the table begins in `text`.
     first_line : int
         The number of that line.
+    missing : frozenset of bytes
+        Cells that mean a missing value, besides the empty one.
 
     Returns
     -------
     numbers : ndarray of shape (n_rows, number of "n" columns)
-    texts : list of str
-        The cells of all "t" columns, row by row.
+        NaN where a cell is missing.
+    odd : list of int
+        The "n" columns with a cell that is no finite number; their values are meaningless.
+    texts : list of list of str or None
+        The cells of each "t" column; None where a cell is missing.
+    lines : ndarray of shape (n_rows,)
+        The line where each row begins.
     """
     cdef const char* base = PyBytes_AS_STRING(text)
     cdef const char* end = base + PyBytes_GET_SIZE(text)
-    cdef const char* kind = PyBytes_AS_STRING(kinds)
+    cdef bytearray state = bytearray(kinds)
+    cdef char* kind = PyByteArray_AS_STRING(state)
     cdef Py_ssize_t n_numeric = 0, n_lines = text.count(b"\n", offset) + 1, j
     for j in range(n_columns):
         n_numeric += kind[j] == c"n"
     cdef double[:, ::1] numbers = np.empty((n_lines, n_numeric))
-    cdef list texts = []
+    cdef int64_t[::1] lines = np.empty(n_lines, dtype=np.int64)
+    cdef list texts = [[] for code in kinds if code == c"t"]
     cdef dict seen = {}
     cdef const char* p = base + offset
     cdef const char* stop
-    cdef Py_ssize_t n_rows = 0, line = first_line, column, k, row_line, opened
+    cdef Py_ssize_t n_rows = 0, line = first_line, column, k, t, opened
     while p < end:
         p = skip_spaces(p, end)
         if p == end:
@@ -252,7 +284,7 @@ def parse_table(bytes text, char delimiter, Py_ssize_t n_columns, bytes kinds,
             p += 1
             line += 1
             continue
-        column, k, row_line = 0, 0, line
+        column, k, t, lines[n_rows] = 0, 0, 0, line
         while True:
             p = skip_spaces(p, end)
             stop = p
@@ -274,41 +306,28 @@ def parse_table(bytes text, char delimiter, Py_ssize_t n_columns, bytes kinds,
                     stop += 1
             if column < n_columns:
                 if kind[column] == c"n":
-                    numbers[n_rows, k] = _cell_number(p, stop, line, column + 1)
+                    if not _cell_number(p, stop, missing, &numbers[n_rows, k]):
+                        kind[column] = c"x"
+                    k += 1
+                elif kind[column] == c"x":  # odd: found out in an earlier row
                     k += 1
                 elif kind[column] == c"t":
-                    texts.append(_cell_text(p, stop, seen, row_line, column + 1))
+                    (<list>texts[t]).append(
+                        _cell_text(p, stop, seen, missing, lines[n_rows], column + 1))
+                    t += 1
             column += 1
             p = stop
             if p >= end or p[0] == c"\n":
                 break
             p += 1  # the delimiter
         if column != n_columns:
-            raise TextError(f"expected {n_columns} cells, found {column}", row_line,
+            raise TextError(f"expected {n_columns} cells, found {column}", lines[n_rows],
                             min(column, n_columns + 1))
         n_rows += 1
         line += 1
         p += 1
-    return np.asarray(numbers)[:n_rows], texts
-
-
-cdef double _cell_number(const char* p, const char* stop, Py_ssize_t line,
-                         Py_ssize_t column) except? -1.0:
-    cdef double number = 0.0
-    cdef const char* after
-    if stop > p and p[0] == c'"':
-        p += 1
-        while stop > p and stop[0] != c'"':
-            stop -= 1
-    p = skip_spaces(p, stop)
-    after = read_number(p, stop, &number)
-    if after == p or skip_spaces(after, stop) != stop:
-        if p == stop:
-            raise TextError("the cell is empty", line, column)
-        raise TextError(f"{_shown(p, stop)} is not a number", line, column)
-    if not isfinite(number):
-        raise TextError(f"{_shown(p, stop)} is too large", line, column)
-    return number
+    odd = [j for j in range(n_columns) if kind[j] == c"x"]
+    return np.asarray(numbers)[:n_rows], odd, texts, np.asarray(lines)[:n_rows]
 
 
 def is_number(str text):

@@ -3,11 +3,13 @@
 import sys
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from optimargin import __version__
 from optimargin.cli import data, study
 from optimargin.cli._options import spell_out_weights
-from optimargin.cli._report import fail
+from optimargin.cli._report import fail, print_error
+from optimargin.cli.auto import auto
 from optimargin.cli.inspect import inspect
 from optimargin.cli.predict import predict
 from optimargin.cli.scale import scale
@@ -16,6 +18,10 @@ from optimargin.cli.train import train
 
 _HELP = """
 Optimal margin distribution machines for data files.
+
+From a table to a tuned model, its accuracy beside baselines, predictions and a page:
+
+    optimargin auto train.csv --target price --test new.csv --out results
 
 Choose parameters, inspect the model, predict:
 
@@ -39,21 +45,47 @@ LIBSVM-style workflow: scale first, then train:
 
 Read from a pipe, write JSON:
 
-    zcat big.csv.gz | optimargin train - model.skops --label kind --json
+    zcat big.csv.gz | optimargin train - model.skops --target kind --json
 """
+
+UsageError = typer.BadParameter.__bases__[0]  # of click, or of typer's own copy of it
+
+
+class _Command(TyperCommand):
+    """A command whose help shows no type for flags."""
+
+    def get_params(self, ctx):
+        return _without_flag_types(super().get_params(ctx))
+
+
+class _Group(TyperGroup):
+    """The same for the program itself."""
+
+    def get_params(self, ctx):
+        return _without_flag_types(super().get_params(ctx))
+
+
+def _without_flag_types(params):
+    for param in params:
+        if getattr(param, "is_flag", False):
+            param.metavar = ""
+    return params
+
 
 app = typer.Typer(
     name="optimargin",
+    cls=_Group,
     help=_HELP,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (train, predict, select, scale, inspect):
-    app.command()(command)
-app.add_typer(study.app, name="study")
-app.add_typer(data.app, name="data")
+for command in (auto, train, predict, select, scale, inspect):
+    app.command(cls=_Command)(command)
+for group, name in ((study.app, "study"), (data.app, "data")):
+    for entry in group.registered_commands:
+        entry.cls = _Command
+    app.add_typer(group, name=name, cls=_Group)
 
 
 def _show_version(wanted: bool) -> None:
@@ -72,10 +104,17 @@ def _program(
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command; raises `SystemExit`: 0 success, 1 failure, 2 wrong usage."""
+    """Run the command; raises `SystemExit`.
+
+    Exit codes: 0 success, 1 failure, 2 wrong usage, 130 interrupted.
+    """
     arguments = sys.argv[1:] if arguments is None else arguments
     try:
-        app(spell_out_weights(arguments), prog_name="optimargin")
+        code = app(spell_out_weights(arguments), prog_name="optimargin", standalone_mode=False)
+        sys.exit(code if isinstance(code, int) else 0)
+    except UsageError as error:
+        _explain_usage(error)
+        sys.exit(2)
     except MemoryError:
         fail("not enough memory: use fewer samples or features, or --linear.")
     except ModuleNotFoundError as error:
@@ -83,3 +122,13 @@ def main(arguments: list[str] | None = None) -> None:
         fail(f"{error}: pip install 'optimargin[study]'." if needs_extra else error)
     except (ValueError, TypeError, OSError, ImportError) as error:
         fail(error)
+
+
+def _explain_usage(error):
+    """Print what is wrong with a command line, and where to read how it is used."""
+    if type(error).__name__ == "NoArgsIsHelpError":  # the help has been printed
+        return
+    print_error(error.format_message().strip())
+    context = getattr(error, "ctx", None)
+    path = "optimargin" if context is None else context.command_path
+    print(f"Try '{path} --help'.", file=sys.stderr)

@@ -1,12 +1,18 @@
 """Options that several commands share, written once."""
 
+import sys
 from dataclasses import fields, is_dataclass
 from functools import wraps
 from inspect import Parameter, Signature, signature
 
+import typer
+
+INTERRUPTED = 130
+"""The exit code after Ctrl-C, as shells use it."""
+
 
 def grouped(command):
-    """Return a command with one parameter per option, as typer needs it.
+    """Return a command with one parameter per option, as typer needs it; Ctrl-C ends it in words.
 
     Parameters
     ----------
@@ -48,7 +54,11 @@ def grouped(command):
         for name, members in groups.items():
             values = {f.name: options.pop(f.name) for f in members}
             options[name] = types[name].annotation(**values)
-        return command(**options)
+        try:
+            return command(**options)
+        except KeyboardInterrupt as stop:
+            print(f"optimargin: interrupted: {stop or 'nothing was written'}.", file=sys.stderr)
+            raise typer.Exit(INTERRUPTED) from None
 
     setattr(spelled_out, "__signature__", Signature(spelled))  # noqa: B010, which mypy needs
     spelled_out.__annotations__ = {p.name: p.annotation for p in spelled}

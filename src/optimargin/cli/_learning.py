@@ -1,131 +1,209 @@
-"""What `train` and `select` share: reading, scaling, describing and saving a model."""
+"""What `train`, `select` and `auto` share: reading, describing and saving a model."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import numpy as np
 import typer
 from scipy.sparse import issparse
-from sklearn.utils.multiclass import type_of_target
 
-import optimargin
 from optimargin.cli import _options as opt
+from optimargin.cli._preparation import describe_preparation, make_steps, transformed, with_steps
+from optimargin.cli._tasks import TASKS, counted, looks_like_regression, task_of
 from optimargin.io import read_data, save_model, write_atomically
 from optimargin.margins import distribution_from_scores, unwrap
-from optimargin.tasks import winning_class
 
-_CLASSIFIERS = {
-    # (linear, ldm)
-    (False, False): "ODMClassifier",
-    (True, False): "LinearODMClassifier",
-    (False, True): "LDMClassifier",
-    (True, True): "LinearLDMClassifier",
-}
 _DESCRIBED = 5000  # compute margins of at most this many samples: with a kernel each needs a row
 _SCALES_APART = 100
+_FINEST_GAP = 1e-15  # what is shown of a gap: doubles do not know more
 
 
 class Job:
-    """One run of `train` or `select`: reads DATA, reports what it finds, saves MODEL.
+    """One run of `train`, `select` or `auto`: reads DATA, reports what it finds, saves MODEL.
 
     Parameters
     ----------
     data, model : Path
     plot : Path or None
+    task : str or None
+        None asks the data.
+    preparing : Preparing
     reading : Reading
     showing : Showing
     """
 
-    def __init__(self, data, model, plot, reading, showing):
+    def __init__(self, data, model, plot, *, task, preparing, reading, showing):
         check_targets(model, plot)
         opt.refuse_overwriting(model, data=data)
+        opt.refuse_replacing(model)
         opt.refuse_overwriting(plot, data=data, model=model)
         self.report = showing.report()
         self._data, self._model, self._plot = data, model, plot
-        self._format, self._layout = reading.format, reading.layout()
+        self._format, self._layout = reading.format, reading.layout(preparing)
+        self._task_name, self._preparing = task, preparing
 
-    def read(self):
-        """Return the samples and their labels, and report what they are."""
+    def read(self, *, may_regress=False):
+        """Return the samples, and report what they are.
+
+        Parameters
+        ----------
+        may_regress : bool, default=False
+            Whether measurements as target need no ``--task``.
+        """
         with self.report.working(f"reading {self._data}"):
             samples = read_data(self._data, format=self._format, layout=self._layout)
-        if type_of_target(samples.y) == "continuous":
-            raise ValueError(
-                f"{self._data}: the labels (column {samples.label_name or 1!r}) are measurements, "
-                "not classes: name the column of the classes with --label."
-            )
-        X, classes = samples.X, np.unique(samples.y).tolist()
-        label = f", labels in column {samples.label_name!r}" if samples.label_name else ""
+        self.task = self._find_task(samples, may_regress)
+        if self.task.name == "regression":
+            samples = replace(samples, y=_as_measurements(samples, self._data))
+        elif samples.y.dtype.kind == "f":
+            samples = replace(samples, y=samples.y.astype(str))  # scikit-learn takes no others
+        self.samples = samples
+        n_samples, n_features = samples.X.shape
+        target, facts = self.task.describe_target(samples.y)
+        where = f", target in column {samples.label_name!r}" if samples.label_name else ""
         self.report.add(
             "data",
-            f"{self._data} ({samples.format}): {X.shape[0]} samples, {X.shape[1]} features, "
-            f"{len(classes)} classes{label}",
+            f"{self._data} ({samples.format}): {counted(n_samples, 'sample', 'samples')}, "
+            f"{counted(n_features, 'feature', 'features')}, {target}{where}",
             data=str(self._data),
             format=samples.format,
-            n_samples=X.shape[0],
-            n_features=X.shape[1],
-            classes=classes,
+            n_samples=n_samples,
+            n_features=n_features,
+            task=self.task.name,
+            target=samples.label_name,
+            **facts,
         )
-        self._samples = samples
-        return X, samples.y
+        describe_columns(samples, self.report)
+        return samples
+
+    def _find_task(self, samples, may_regress):
+        if samples.y is None:
+            raise ValueError(f"{self._data} has no labels: name their column with --target.")
+        if self._task_name is not None:
+            return TASKS[str(self._task_name)]
+        if not looks_like_regression(samples.y):
+            return TASKS["classification"]
+        if may_regress:
+            return TASKS["regression"]
+        n_different = np.unique(samples.y).size
+        raise ValueError(
+            f"{self._data}: the target (column {samples.label_name or 1!r}) has {n_different} "
+            f"different numbers in {samples.y.size} rows, as measurements have: say --task "
+            "regression to predict numbers, --task classification if these are classes, or name "
+            "another column with --target."
+        )
 
     def make(self, estimator_class, machine, **parameters):
         """Return the estimator that the options describe, for the data read."""
-        weights = opt.class_weights(machine.class_weight, np.unique(self._samples.y).tolist())
-        return estimator_class(**parameters, class_weight=weights)
+        weights = opt.class_weights(machine.class_weight, np.unique(self.samples.y).tolist())
+        if weights is not None:
+            parameters["class_weight"] = weights
+        return estimator_class(**parameters)
 
-    def finish(self, estimator, display, **notes):
+    def steps(self):
+        """Return the transformers that prepare the data read."""
+        return make_steps(self.samples, self._preparing)
+
+    def with_steps(self, steps, estimator):
+        """Return the model to save."""
+        return with_steps(steps, estimator, self.task.step)
+
+    def describe_estimate(self, model, search=None):
+        """Add first what users want to know: how good predictions of new samples will be."""
+        X, y = self.samples.X, self.samples.y
+        with self.report.working("leaving one out"):
+            predicted = self.task.leave_one_out(unwrap(model), transformed(model, X), y)
+        if predicted is not None:
+            name, text, facts = self.task.describe_estimate(y, predicted, "leave-one-out")
+            if self.task.name == "classification":
+                facts["loo_error"] = 1 - facts["estimated_accuracy"]
+            self.report.add(name, text, **facts)
+        elif hasattr(search, "held_out_score_"):
+            name, text, facts = self.task.describe_held_out(y, search.held_out_score_)
+            self.report.add(name, text, **facts)
+        return predicted
+
+    def finish(self, model, display, *, last=(), **notes):
         """Describe and save a fitted model, and print the report.
 
         Parameters
         ----------
-        estimator : estimator
+        model : estimator
         display : callable
             Returns the Display to draw, if a plot was requested.
+        last : sequence of (str, str, dict), default=()
+            Lines of the report that come after what the fit says.
         **notes
             Saved with the model.
         """
-        samples = self._samples
-        describe_scaling(estimator, self.report)
-        facts = describe(estimator, samples.X, samples.y, self.report)
-        describe_fit(unwrap(estimator), self.report)
+        samples = self.samples
+        describe_scaling(model, self.report)
+        facts = describe(model, samples.X, samples.y, self.report)
+        describe_fit(unwrap(model), self.report)
+        for name, text, more in last:
+            self.report.add(name, text, **more)
         if self._plot is not None:
             write_plot(display(), self._plot)
-        layout = {
-            **asdict(self._layout),
-            "label": samples.label_name or self._layout.label,
-            "feature_names": samples.feature_names,
-            "n_features": samples.X.shape[1],
-            "zero_based": samples.zero_based,
-        }
-        # With the layout, other commands read further data in the same way.
-        notes = {"layout": layout, "n_samples": samples.X.shape[0], **facts, **notes}
-        save_model(estimator, self._model, notes=notes)
-        self.report.add("saved", f"{self._model}", model=str(self._model))
+        self.save(model, facts | notes)
         if self._plot is not None:
             self.report.add("plot", str(self._plot), plot=str(self._plot))
+        self.report.add("next", f"optimargin predict NEW.csv {self._model} predictions.txt")
         self.report.print()
 
+    def save(self, model, notes):
+        """Save a fitted model, with what other commands need to read further data."""
+        samples, layout = self.samples, self._layout
+        unnamed = () if samples.feature_names is not None else tuple(samples.left_out)
+        layout = {
+            **asdict(layout),
+            "label": samples.label_name or layout.label,
+            "drop": (*layout.drop, *unnamed),
+            "feature_names": samples.feature_names,
+            "n_features": samples.X.shape[1],
+            "kinds": samples.kinds,
+            "zero_based": samples.zero_based,
+        }
+        estimated = self.report.facts_starting_with("estimated", "baseline")
+        notes = {"layout": layout, "n_samples": samples.X.shape[0], **estimated, **notes}
+        save_model(model, self._model, notes=notes)
+        self.report.add("saved", f"{self._model}", model=str(self._model))
 
-def classifier_class(machine, *, search=False):
-    """Return the class that ``--linear`` and ``--ldm`` name, or its CV form for a search."""
-    return getattr(optimargin, _CLASSIFIERS[machine.linear, machine.ldm] + ("CV" if search else ""))
+
+def _as_measurements(samples, path):
+    if samples.y.dtype.kind not in "if":
+        raise ValueError(
+            f"{path}: the target (column {samples.label_name or 1!r}) is text such as "
+            f"{str(samples.y[0])!r}: --task regression needs numbers."
+        )
+    return samples.y.astype(np.float64)
 
 
-def make_scaler(scaling, X):
-    """Return the scaler of that name; for sparse data one that keeps zeros."""
-    if scaling == opt.Scaling.none:
-        return None
-    from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
+def describe_columns(samples, report):
+    """Add to the report what became of the columns of a table."""
+    if samples.kinds and "category" in samples.kinds:
+        names = samples.feature_names or [str(j + 1) for j in range(len(samples.kinds))]
+        of = [name for name, kind in zip(names, samples.kinds, strict=True) if kind == "category"]
+        shown = ", ".join(of[:8]) + (", ..." if len(of) > 8 else "")
+        report.add("categories", f"{len(of)}: {shown}", categories=of)
+    n_missing = _count_missing(samples.X)
+    if n_missing:
+        report.add("missing", counted(n_missing, "value", "values"), n_missing=n_missing)
+    for name, reason in samples.left_out.items():
+        report.add("left out", f"{name!r} {reason}")
+    if samples.left_out:
+        report.tell(left_out=samples.left_out)
+    for remark in samples.remarks:
+        report.add("note", remark)
 
-    if scaling == opt.Scaling.standard:
-        return StandardScaler(with_mean=not issparse(X))
-    return MaxAbsScaler() if issparse(X) else MinMaxScaler()
+
+def _count_missing(X):
+    return 0 if issparse(X) else int(np.sum(X != X))  # NaN alone differs from itself
 
 
 def advise_scaling(X, report):
     """Add a hint if the features of a dense matrix have very different scales."""
-    if issparse(X) or X.shape[0] < 2:
+    if issparse(X) or X.dtype.kind != "f" or X.shape[0] < 2:
         return
-    spread = X.std(axis=0)
+    spread = np.nanstd(X, axis=0)
     spread = spread[spread > 0]
     if spread.size and max(spread.max() / spread.min(), spread.max()) > _SCALES_APART:
         report.add(
@@ -135,40 +213,39 @@ def advise_scaling(X, report):
         )
 
 
-def with_scaler(scaler, classifier):
-    """Return the model to save: the classifier, after its scaler if there is one."""
-    if scaler is None:
-        return classifier
-    from sklearn.pipeline import Pipeline
-
-    return Pipeline([("scale", scaler), ("classify", classifier)])
-
-
 def describe_scaling(model, report):
-    """Add to the report how a model scales its features, if it does."""
-    if unwrap(model) is not model:
-        name = type(model[0]).__name__
-        report.add("scaling", f"{name}, part of the model", scaling=name)
+    """Add to the report how a model prepares its features, if it does."""
+    words = describe_preparation(model)
+    if words is not None:
+        scaling = next((w for w in words.split(", ") if w.endswith("Scaler")), None)
+        report.add("prepared", f"{words}; part of the model", preparation=words, scaling=scaling)
 
 
 def describe(model, X, y, report):
     """Add to the report how `model` performs on its training data, and return these facts."""
-    est = unwrap(model)
     rows = np.arange(X.shape[0])
     if rows.size > _DESCRIBED:
         rows = np.unique(np.linspace(0, rows.size - 1, _DESCRIBED).astype(int))
+    of = "the training data" if rows.size == X.shape[0] else f"{rows.size} training samples"
+    task = task_of(model)
+    if task.name == "regression":
+        name, text, facts = task.describe_training(y[rows], model.predict(X[rows]), of)
+        report.add(name, text, **facts)
+        return facts
     scores = model.decision_function(X[rows])
     distribution = distribution_from_scores(y[rows], scores, model.classes_)
-    facts = {
-        "training_accuracy": float(np.mean(winners(model, scores) == y[rows])),
+    name, text, facts = task.describe_training(y[rows], task.labels_of(model, scores), of)
+    report.add(name, text, **facts)
+    facts |= {
         "margin_mean": distribution.mean,
         "margin_variance": distribution.variance,
         "margins_of": int(rows.size),
     }
-    of = "the training data" if rows.size == X.shape[0] else f"{rows.size} training samples"
-    report.add("accuracy", f"{facts['training_accuracy']:.4f} on {of}", **facts)
     text = f"mean {distribution.mean:.4g}, variance {distribution.variance:.4g}"
-    if hasattr(est, "D") and est.classes_.size == 2:
+    est = unwrap(model)
+    if est.classes_.size > 2:
+        text += " (true class minus best other)"
+    elif hasattr(est, "D"):
         facts["share_below_band"] = float(np.mean(distribution.margins < 1 - est.D))
         facts["share_above_band"] = float(np.mean(distribution.margins > 1 + est.D))
         text += (
@@ -179,31 +256,20 @@ def describe(model, X, y, report):
     return facts
 
 
-def leave_one_out(est, X, y, report):
-    """Add the closed-form leave-one-out error, if the fitted classifier has one."""
-    if hasattr(est, "loo_decision_function") and X.shape[0] <= _DESCRIBED:
-        error = float(np.mean(winners(est, est.loo_decision_function(X, y)) != y))
-        report.add("leave-one-out", f"error {error:.4f} in closed form", loo_error=error)
-
-
 def describe_fit(est, report):
     """Add support vectors, gap, solver and iterations of a fit."""
     gap = float(np.max(est.dual_gap_))
     n_iter = int(np.max(est.n_iter_))
     if hasattr(est, "support_"):
         report.add("support vectors", f"{est.support_.size}", n_support=int(est.support_.size))
+    shown = f"≤ {_FINEST_GAP:g}" if gap <= _FINEST_GAP else f"{gap:.2g}"
     report.add(
         "certified gap",
-        f"{gap:.2g}, by {est.solver_} in {n_iter} iterations",
+        f"{shown}, by {est.solver_} in {counted(n_iter, 'iteration', 'iterations')}",
         dual_gap=gap,
         n_iter=n_iter,
         solver=est.solver_,
     )
-
-
-def winners(model, scores):
-    """Return the labels that belong to decision values."""
-    return model.classes_[winning_class(scores.reshape(len(scores), -1))]
 
 
 def check_targets(model, plot):
@@ -222,6 +288,17 @@ def check_targets(model, plot):
     known = sorted(Figure().canvas.get_supported_filetypes())
     if plot.suffix.removeprefix(".").lower() not in known:
         raise typer.BadParameter(f"--save-plot {plot}: use one of .{', .'.join(known)}.")
+
+
+def fit_display(model, X, y):
+    """Return the Display of a fitted model: margins, or residuals."""
+    if task_of(model).name == "regression":
+        from sklearn.metrics import PredictionErrorDisplay
+
+        return PredictionErrorDisplay.from_estimator(model, X, y)
+    from optimargin.plotting import MarginDistributionDisplay
+
+    return MarginDistributionDisplay.from_estimator(model, X, y)
 
 
 def write_plot(display, path):

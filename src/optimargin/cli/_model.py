@@ -5,18 +5,32 @@ from dataclasses import replace
 from optimargin.io import Layout, load_model, read_model_header
 
 
-def layout_of(path, reading=None):
-    """Return the layout that data for a model must have; options override what it recorded."""
+def layout_of(path, reading=None, ids=()):
+    """Return the layout that data for a model must have; options override what it recorded.
+
+    Parameters
+    ----------
+    path : path-like
+        The model file.
+    reading : Reading, default=None
+        The options.
+    ids : sequence of str, default=()
+        Columns that are needed as they are written.
+    """
     notes = read_model_header(path)["notes"]
     try:
         layout = Layout(**notes["layout"])
     except (KeyError, TypeError):  # saved by the library, not by a command
         layout = Layout(n_features=load_model(path).n_features_in_)
+    layout = replace(layout, header=None, ids=tuple(ids))
     if reading is None:
-        return replace(layout, header=None)
+        return layout
+    given = reading.layout()
     return replace(
         layout,
-        label=layout.label if reading.label is None else reading.label,
-        header=reading.header,
-        drop=layout.drop if reading.drop is None else tuple(reading.drop),
+        label=layout.label if given.label is None else given.label,
+        header=given.header,
+        drop=tuple(layout.drop) if reading.drop is None else given.drop,
+        missing=(*layout.missing, *given.missing),
+        decimal=layout.decimal if given.decimal is None else given.decimal,
     )

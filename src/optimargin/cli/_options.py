@@ -34,6 +34,35 @@ class Scaling(StrEnum):
     unit = "unit"
 
 
+class Imputation(StrEnum):
+    """What takes the place of a missing number; a missing category becomes the most frequent."""
+
+    none = "none"
+    median = "median"
+    mean = "mean"
+
+
+class Encoding(StrEnum):
+    """How columns of text become numbers."""
+
+    none = "none"
+    onehot = "onehot"
+
+
+class TaskName(StrEnum):
+    """What is learnt."""
+
+    classification = "classification"
+    regression = "regression"
+
+
+class DecimalMark(StrEnum):
+    """What stands before the decimals of a number."""
+
+    point = "."
+    comma = ","
+
+
 def _option(panel, *names, **settings):
     return typer.Option(*names, rich_help_panel=panel, **settings)
 
@@ -50,9 +79,13 @@ Data = Annotated[
     ),
 ]
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="The model file.")]
-Scale = Annotated[
-    Scaling,
-    _option(_LEARNING, "--scale", help="Scale features; the scaling becomes part of the model."),
+TaskOption = Annotated[
+    TaskName | None,
+    _option(
+        _LEARNING,
+        "--task",
+        help="Whether the target holds classes or measurements. Default: what it looks like.",
+    ),
 ]
 Format = Annotated[
     DataFormat | None, _option(_READING, "--format", help="Detected from the content by default.")
@@ -60,6 +93,43 @@ Format = Annotated[
 SavePlot = Annotated[
     Path | None, _option(_SHOWING, "--save-plot", help="Write a plot (.png, .pdf, .svg).")
 ]
+
+
+@dataclass(frozen=True)
+class Preparing:
+    """What is done to a table before it reaches the estimator, and kept in the model."""
+
+    impute: Annotated[
+        Imputation,
+        _option(
+            _LEARNING,
+            "--impute",
+            help="Fill missing numbers; a missing category becomes the most frequent one.",
+        ),
+    ] = Imputation.median
+    encode: Annotated[
+        Encoding,
+        _option(
+            _LEARNING,
+            "--encode",
+            help="onehot: one column per category; dates, ids and free text are left out.",
+        ),
+    ] = Encoding.onehot
+    scale: Annotated[
+        Scaling,
+        _option(
+            _LEARNING, "--scale", help="Scale features; the scaling becomes part of the model."
+        ),
+    ] = Scaling.standard
+
+
+@dataclass(frozen=True)
+class PreparingOnRequest(Preparing):
+    """The same for `train`, which takes features as they are unless told otherwise."""
+
+    impute: Preparing.__annotations__["impute"] = Imputation.none  # type: ignore[valid-type]
+    encode: Preparing.__annotations__["encode"] = Encoding.none  # type: ignore[valid-type]
+    scale: Preparing.__annotations__["scale"] = Scaling.none  # type: ignore[valid-type]
 
 
 @dataclass(frozen=True)
@@ -179,8 +249,10 @@ class Reading:
         str | None,
         _option(
             _READING,
+            "--target",
             "--label",
-            help="Table: the column of labels, by name or by number from 1. Default: the last one.",
+            help="Table: the column to predict, by name or by number from 1. Default: the one "
+            "called target, class, label or y, or else the last one.",
         ),
     ] = None
     header: Annotated[
@@ -188,18 +260,54 @@ class Reading:
         _option(
             _READING,
             "--header/--no-header",
-            help="Table: whether the first line holds names. Default: yes if it holds no number.",
+            help="Table: whether the first line holds names. Default: what it looks like.",
         ),
     ] = None
     drop: Annotated[
-        list[str] | None, _option(_READING, "--drop", help="Table: a column to leave out.")
+        list[str] | None,
+        _option(_READING, "--drop", metavar="COLUMNS", help="Table: leave out, as in --drop a,b."),
+    ] = None
+    keep: Annotated[
+        list[str] | None,
+        _option(_READING, "--keep", metavar="COLUMNS", help="Table: use, even if they look like ids."),
+    ] = None
+    missing: Annotated[
+        list[str] | None,
+        _option(
+            _READING,
+            "--missing",
+            metavar="TEXT",
+            help="Table: what a missing value looks like, besides empty cells, NA, NaN, null, ?.",
+        ),
+    ] = None
+    decimal: Annotated[
+        DecimalMark | None,
+        _option(_READING, "--decimal", help="Table: decimal mark. Default: what it looks like."),
     ] = None
 
-    def layout(self):
-        """Return the layout of a table."""
+    def layout(self, preparing=None, ids=()):
+        """Return the layout of a table.
+
+        Parameters
+        ----------
+        preparing : Preparing, default=None
+            Says whether values may be missing, or text.
+        ids : sequence of str, default=()
+            Columns that are needed as they are written.
+        """
         from optimargin.io import Layout
 
-        return Layout(label=self.label, header=self.header, drop=tuple(self.drop or ()))
+        return Layout(
+            label=self.label,
+            header=self.header,
+            drop=listed(self.drop),
+            keep=listed(self.keep),
+            missing=tuple(self.missing or ()),
+            decimal=None if self.decimal is None else str(self.decimal),
+            allow_missing=preparing is not None and preparing.impute != Imputation.none,
+            allow_text=preparing is not None and preparing.encode != Encoding.none,
+            ids=tuple(ids),
+        )
 
 
 @dataclass(frozen=True)
@@ -212,6 +320,39 @@ class Showing:
     def report(self, *, to_stderr=False):
         """Return a new report."""
         return Report(as_json=self.json, quiet=self.quiet, to_stderr=to_stderr)
+
+
+def listed(values):
+    """Return names from options that may hold several of them, separated by commas."""
+    names = [name.strip() for value in values or () for name in value.split(",")]
+    return tuple(name for name in names if name)
+
+
+def refuse_replacing(model):
+    """Raise an error if a file exists that is no model: it may be someone's data."""
+    from zipfile import BadZipFile, ZipFile
+
+    if model is None or not model.exists() or not model.is_file() or not model.stat().st_size:
+        return
+    try:
+        with ZipFile(model) as archive:
+            is_model = "optimargin.json" in archive.namelist()
+    except (BadZipFile, OSError):
+        is_model = False
+    if not is_model:
+        raise typer.BadParameter(
+            f"{model} exists and is no model of optimargin: choose another name, or remove it."
+        )
+
+
+def refuse_replacing_model(out):
+    """Raise an error if a model would be replaced by something else."""
+    try:
+        refuse_replacing(out)
+    except typer.BadParameter:
+        return  # no model
+    if out.exists() and out.is_file() and out.stat().st_size:
+        raise typer.BadParameter(f"{out} is a model: choose another name for the output.")
 
 
 def refuse_overwriting(written, **read):

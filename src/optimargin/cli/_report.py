@@ -29,6 +29,14 @@ class Report:
         self._lines.append((name, text))
         self._facts.update(facts)
 
+    def tell(self, **facts):
+        """Add facts for JSON alone."""
+        self._facts.update(facts)
+
+    def facts_starting_with(self, *beginnings):
+        """Return the facts whose names begin so."""
+        return {name: fact for name, fact in self._facts.items() if name.startswith(beginnings)}
+
     def print(self):
         """Print everything that was added."""
         if self.as_json:
@@ -39,22 +47,79 @@ class Report:
                 print(f"{name:<{width}}  {printable(text)}", file=self._stream)
 
     @contextmanager
-    def working(self, what):
-        """Show that work is in progress, and print warnings to standard error."""
+    def working(self, what, estimator=None):
+        """Show that work is in progress, and print warnings to standard error.
+
+        Parameters
+        ----------
+        what : str
+        estimator : estimator, default=None
+            One that is fitted meanwhile: its iterations are shown.
+        """
         show = sys.stderr.isatty() and not (self.as_json or self.quiet)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", UserWarning)
             if show:
                 from rich.console import Console
 
-                with Console(stderr=True).status(f"{what} ..."):
-                    yield
+                with Console(stderr=True).status(f"{what} ...") as status:
+                    with iterations_shown(estimator, what, status.update):
+                        yield
             else:
                 yield
         if not self.quiet:
             for warning in {str(w.message): w for w in caught}.values():
                 if issubclass(warning.category, UserWarning):
                     print(f"optimargin: warning: {warning.message}", file=sys.stderr)
+
+
+@contextmanager
+def iterations_shown(estimator, what, update):
+    """Show the iterations of a fit and the time since it began.
+
+    Parameters
+    ----------
+    estimator : estimator or None
+        None shows nothing, and so does scikit-learn before 1.9, which has no callbacks.
+    what : str
+    update : callable
+        Shows a text.
+    """
+    learner = estimator
+    while hasattr(learner, "steps"):
+        learner = learner.steps[-1][1]
+    if not hasattr(learner, "set_callbacks"):
+        yield
+        return
+    learner.set_callbacks(_ShownIterations(what, update))
+    try:
+        yield
+    finally:
+        learner.set_callbacks()
+
+
+class _ShownIterations:
+    """A callback of scikit-learn that shows each iteration."""
+
+    def __init__(self, what, update):
+        self._what, self._update = what, update
+        self._n_iterations, self._start = 0, time.monotonic()
+
+    def setup(self, estimator, context):
+        """Begin a fit."""
+
+    def on_fit_task_begin(self, estimator, context, **facts):
+        """Begin a part of a fit."""
+
+    def on_fit_task_end(self, estimator, context, **facts):
+        """End a part of a fit."""
+        if context.task_name == "iteration":
+            self._n_iterations += 1
+            spent = time.monotonic() - self._start
+            self._update(f"{self._what}: iteration {self._n_iterations}, {spent:.0f} s ...")
+
+    def teardown(self, estimator, context):
+        """End a fit."""
 
 
 class Stopwatch:

@@ -1,5 +1,6 @@
 """``optimargin inspect``."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -32,6 +33,7 @@ def inspect(
         describe,
         describe_fit,
         describe_scaling,
+        fit_display,
         write_plot,
     )
     from optimargin.cli._model import layout_of
@@ -65,9 +67,14 @@ def inspect(
         shown = ", ".join(f"{name}={value:.6g}" for name, value in resolved.items())
         report.add("resolved to", shown, **resolved)
     describe_scaling(estimator, report)
-    classes = est.classes_.tolist()
-    report.add("classes", ", ".join(map(str, classes)), classes=classes)
-    report.add("features", f"{est.n_features_in_}", n_features=int(est.n_features_in_))
+    if hasattr(est, "classes_"):
+        classes = est.classes_.tolist()
+        report.add("classes", ", ".join(map(str, classes)), classes=classes)
+    n_features = int(estimator.n_features_in_)
+    shown = str(n_features)
+    if est.n_features_in_ != n_features:
+        shown += f", prepared as {est.n_features_in_}"
+    report.add("features", shown, n_features=n_features)
     describe_fit(est, report)
     if data is None:
         _recall(header["notes"], report)
@@ -76,14 +83,15 @@ def inspect(
             samples = read_data(data, format=format, layout=layout_of(model))
         if samples.y is None:
             raise ValueError(f"{data} has no labels: margins need them.")
+        if samples.y.dtype.kind == "O":
+            raise ValueError(f"{data} has rows without a label: give the training data.")
+        if not hasattr(est, "classes_"):
+            samples = replace(samples, y=samples.y.astype(float))
         describe(estimator, samples.X, samples.y, report)
         with report.working("leaving one out"):
             _leave_one_out(estimator, est, samples, report)
         if save_plot is not None:
-            from optimargin.plotting import MarginDistributionDisplay
-
-            display = MarginDistributionDisplay.from_estimator(estimator, samples.X, samples.y)
-            write_plot(display, save_plot)
+            write_plot(fit_display(estimator, samples.X, samples.y), save_plot)
             report.add("plot", str(save_plot), plot=str(save_plot))
     report.print()
 
@@ -94,14 +102,24 @@ def _short(value):
 
 def _recall(notes, report):
     """Add what was recorded when the model was trained."""
-    if "margin_mean" not in notes:
+    told = []
+    if "estimated_accuracy" in notes:
+        told.append(f"estimated accuracy {notes['estimated_accuracy']:.4f} ({notes['estimated_by']})")
+    if "training_accuracy" in notes:
+        told.append(f"training accuracy {notes['training_accuracy']:.4f}")
+    if "estimated_rmse" in notes:
+        told.append(f"estimated error {notes['estimated_rmse']:.4g} ({notes['estimated_by']})")
+    if "training_rmse" in notes:
+        told.append(f"training error {notes['training_rmse']:.4g}")
+    if "margin_mean" in notes:
+        told.append(
+            f"margins of mean {notes['margin_mean']:.4g} and variance {notes['margin_variance']:.4g}"
+        )
+    if not told:
         return
-    report.add(
-        "when trained",
-        f"accuracy {notes['training_accuracy']:.4f}, margins of mean {notes['margin_mean']:.4g} "
-        f"and variance {notes['margin_variance']:.4g}, {notes['n_samples']} samples",
-        **{k: v for k, v in notes.items() if k != "layout"},
-    )
+    told.append(f"{notes['n_samples']} samples")
+    facts = {k: v for k, v in notes.items() if k != "layout"}
+    report.add("when trained", ", ".join(told), **facts)
     if "share_below_band" in notes and notes.get("margins_of") == notes.get("n_samples"):
         bound = notes["share_below_band"]
         report.add(
@@ -114,10 +132,19 @@ def _recall(notes, report):
 def _leave_one_out(estimator, est, samples, report):
     import numpy as np
 
-    from optimargin.cli._learning import leave_one_out
+    from optimargin.cli._preparation import transformed
+    from optimargin.cli._tasks import task_of
 
-    X = samples.X if estimator is est else estimator[:-1].transform(samples.X)
-    leave_one_out(est, X, samples.y, report)
+    task = task_of(estimator)
+    X = transformed(estimator, samples.X)
+    predicted = task.leave_one_out(est, X, samples.y)
+    if predicted is not None:
+        name, text, facts = task.describe_estimate(samples.y, predicted, "leave-one-out")
+        if task.name == "classification":
+            facts["loo_error"] = 1 - facts["estimated_accuracy"]
+        report.add(name, text, **facts)
+    if task.name == "regression":
+        return
     kinds = ["valid", "count"] if hasattr(est, "loo_decision_function") else ["printed"]
     for kind in kinds:
         bound = np.atleast_1d(est.loo_error_bound(X, samples.y, kind=kind))

@@ -1,7 +1,5 @@
 """``optimargin predict``."""
 
-import csv
-import io
 from pathlib import Path
 from typing import Annotated
 
@@ -12,11 +10,28 @@ from optimargin.cli._groups import grouped
 
 Out = Annotated[
     Path,
-    typer.Argument(metavar="OUT", help="One predicted label per line; - is standard output."),
+    typer.Argument(
+        metavar="OUT",
+        help="One prediction per line, or a CSV table with the options below; - is standard output.",
+    ),
 ]
 Scores = Annotated[
     bool,
     typer.Option("--scores", help="Write a CSV table that includes the decision values."),
+]
+Probabilities = Annotated[
+    bool,
+    typer.Option(
+        "--probabilities", help="Write a CSV table that includes the probability of each class."
+    ),
+]
+Ids = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--ids",
+        metavar="COLUMNS",
+        help="Write a CSV table that begins with these columns of DATA, as in --ids name,date.",
+    ),
 ]
 
 
@@ -26,59 +41,48 @@ def predict(
     model: opt.Model,
     out: Out,
     *,
+    ids: Ids = None,
     scores: Scores = False,
+    probabilities: Probabilities = False,
     reading: opt.Reading,
     showing: opt.Showing,
 ) -> None:
-    """Predict the labels of DATA with MODEL and write them to OUT.
+    """Predict the labels or numbers of DATA with MODEL and write them to OUT.
 
-    Tables may have a label column or not; columns are matched by name.
-    With labels, the accuracy is shown.
+    Tables may have a target column or not; columns are matched by name. With a target, the
+    accuracy or error is shown.
     """
-    import numpy as np
-
     from optimargin.cli._model import layout_of
+    from optimargin.cli._predictions import (
+        describe_predictions,
+        predictions_table,
+        probabilities_of,
+    )
     from optimargin.io import load_model, read_data
     from optimargin.io._files import write_bytes
 
     opt.refuse_overwriting(out, data=data, model=model)
+    opt.refuse_replacing_model(out)
     report = showing.report(to_stderr=str(out) == "-")
     estimator = load_model(model)
+    if scores and not hasattr(estimator, "decision_function"):
+        raise typer.BadParameter("--scores: this model predicts numbers; it has no other scores.")
     with report.working(f"reading {data}"):
-        layout = layout_of(model, reading)
+        layout = layout_of(model, reading, opt.listed(ids))
         samples = read_data(data, format=reading.format, layout=layout)
     with report.working("predicting"):
         predicted = estimator.predict(samples.X)
         values = estimator.decision_function(samples.X) if scores else None
-    write_bytes(out, _text(predicted, values, estimator.classes_).encode())
-    report.add("predicted", f"{predicted.size} samples", n_samples=int(predicted.size))
-    names = layout.feature_names
-    if names is not None and samples.feature_names is None:
-        report.add("note", f"{data} has no column names: columns were taken in their order")
-    if samples.y is None:
-        pass
-    elif not np.isin(samples.y.astype(str), estimator.classes_.astype(str)).any():
-        report.add("note", f"no label in {data} is a class of the model: no accuracy")
+        shares = probabilities_of(estimator, samples.X, model) if probabilities else None
+    if samples.ids or values is not None or shares is not None:
+        text = predictions_table(estimator, predicted, samples.ids, values, shares)
     else:
-        right = int(np.sum(predicted.astype(str) == samples.y.astype(str)))
-        report.add(
-            "accuracy",
-            f"{right / predicted.size:.4f} ({right} of {predicted.size})",
-            accuracy=right / predicted.size,
-            n_right=right,
-        )
+        text = "".join(f"{label}\n" for label in predicted.tolist())
+    write_bytes(out, text.encode())
+    report.add("predicted", f"{predicted.size} samples", n_samples=int(predicted.size))
+    if layout.feature_names is not None and samples.feature_names is None:
+        report.add("note", f"{data} has no column names: columns were taken in their order")
+    describe_predictions(estimator, samples, predicted, report)
     if str(out) != "-":
         report.add("saved", str(out), out=str(out))
     report.print()
-
-
-def _text(predicted, values, classes):
-    if values is None:
-        return "".join(f"{label}\n" for label in predicted.tolist())
-    names = ["score"] if values.ndim == 1 else [f"score {label}" for label in classes.tolist()]
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["label", *names])
-    rows = values.reshape(predicted.size, -1).tolist()
-    writer.writerows([label, *row] for label, row in zip(predicted.tolist(), rows, strict=True))
-    return out.getvalue()

@@ -47,6 +47,8 @@ def scale(
         raise typer.BadParameter(f"--lower {lower:g} must be below --upper {upper:g}.")
     opt.refuse_overwriting(out, data=data, scaling=restore)
     opt.refuse_overwriting(save, data=data)
+    opt.refuse_replacing(save)
+    opt.refuse_replacing_model(out)
     from scipy.sparse import issparse
     from sklearn.preprocessing import MinMaxScaler
 

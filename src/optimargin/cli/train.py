@@ -26,69 +26,76 @@ def train(
     data: opt.Data,
     model: opt.Model,
     *,
+    task: opt.TaskOption = None,
     machine: opt.Machine,
     tuning: opt.Tuning,
-    scale: opt.Scale = opt.Scaling.none,
+    preparing: opt.PreparingOnRequest,
     reading: opt.Reading,
     cv: Folds = None,
     save_plot: opt.SavePlot = None,
     showing: opt.Showing,
 ) -> None:
-    """Fit a classifier to DATA and save it as MODEL.
+    """Fit a model to DATA and save it as MODEL.
 
     The default is an ODM with the RBF kernel and the library's default parameters.
-    `optimargin select` chooses parameters.
+    `optimargin select` chooses parameters and takes tables with missing values and categories as
+    they are.
     """
     learning = import_learning()
-    job = learning.Job(data, model, save_plot, reading, showing)
-    classifier = learning.classifier_class(machine)
-    parameters = opt.given(classifier, **tuning.parameters(ldm=machine.ldm), **machine.parameters())
+    job = learning.Job(
+        data, model, save_plot, task=task, preparing=preparing, reading=reading, showing=showing
+    )
     clock = Stopwatch()
-    X, y = job.read()
+    samples = job.read()
     reading_time = clock.lap()
-    estimator = learning.with_scaler(
-        learning.make_scaler(scale, X), job.make(classifier, machine, **parameters)
-    )
-    with job.report.working("training"):
-        estimator.fit(X, y)
+    kind = job.task.estimator_class(machine)
+    parameters = opt.given(kind, **tuning.parameters(ldm=machine.ldm), **machine.parameters())
+    estimator = job.with_steps(job.steps(), job.make(kind, machine, **parameters))
+    with job.report.working("training", estimator):
+        estimator.fit(samples.X, samples.y)
     fitting_time = clock.lap()
-    shown = ", ".join(f"{k}={v}" for k, v in parameters.items())
-    job.report.add("model", f"{classifier.__name__}({shown})", estimator=classifier.__name__)
-    job.report.add(
-        "time",
-        f"{reading_time:.2f} s reading, {fitting_time:.2f} s training",
-        seconds_reading=reading_time,
-        seconds_training=fitting_time,
-    )
+    job.describe_estimate(estimator)
     notes = {}
     if cv is not None:
         with job.report.working(f"cross-validating with {cv} folds"):
-            notes = _cross_validate(estimator, X, y, cv, job.report)
-    if scale == opt.Scaling.none:
-        learning.advise_scaling(X, job.report)
+            notes = _cross_validate(job, estimator, cv)
+    shown = ", ".join(f"{k}={v}" for k, v in parameters.items())
+    job.report.add("model", f"{kind.__name__}({shown})", estimator=kind.__name__)
+    if preparing.scale == opt.Scaling.none:
+        learning.advise_scaling(samples.X, job.report)
+
+    times = {"seconds_reading": reading_time, "seconds_training": fitting_time}
+    text = f"{reading_time:.2f} s reading, {fitting_time:.2f} s training"
 
     def display():
-        from optimargin.plotting import MarginDistributionDisplay
+        return learning.fit_display(estimator, samples.X, samples.y)
 
-        return MarginDistributionDisplay.from_estimator(estimator, X, y)
-
-    job.finish(estimator, display, **notes)
+    job.finish(estimator, display, last=[("time", text, times)], **notes)
 
 
-def _cross_validate(estimator, X, y, n_folds, report):
+def _cross_validate(job, estimator, n_folds):
     import numpy as np
-    from sklearn.model_selection import StratifiedKFold, cross_val_score
+    from sklearn.model_selection import KFold, StratifiedKFold, cross_val_score
 
-    smallest = int(np.unique(y, return_counts=True)[1].min())
-    if smallest < n_folds:
-        raise typer.BadParameter(
-            f"--cv {n_folds}: the smallest class has {smallest} samples, too few for so many folds."
-        )
-    folds = StratifiedKFold(n_folds, shuffle=True, random_state=0)
+    X, y = job.samples.X, job.samples.y
+    folds = KFold(n_folds, shuffle=True, random_state=0)
+    measure = "R²"
+    if job.task.name == "classification":
+        smallest = int(np.unique(y, return_counts=True)[1].min())
+        if smallest < n_folds:
+            raise typer.BadParameter(
+                f"--cv {n_folds}: the smallest class has {smallest} samples, too few for so many "
+                "folds."
+            )
+        folds = StratifiedKFold(n_folds, shuffle=True, random_state=0)
+        measure = "accuracy"
+    elif len(y) < n_folds:
+        raise typer.BadParameter(f"--cv {n_folds}: there are only {len(y)} samples.")
     scores = cross_val_score(estimator, X, y, cv=folds)
-    report.add(
+    name = f"cv_{'accuracy' if measure == 'accuracy' else 'r2'}"
+    job.report.add(
         "cross-validation",
-        f"accuracy {scores.mean():.4f} ± {scores.std(ddof=1):.4f} over {n_folds} folds",
-        cv_accuracy=float(scores.mean()),
+        f"{measure} {scores.mean():.4f} ± {scores.std(ddof=1):.4f} over {n_folds} folds",
+        **{name: float(scores.mean())},
     )
-    return {"cv_accuracy": float(scores.mean()), "cv_folds": n_folds}
+    return {name: float(scores.mean()), "cv_folds": n_folds}

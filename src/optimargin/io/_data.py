@@ -8,10 +8,11 @@ from scipy.sparse import csr_matrix
 from optimargin._core._text import TextError, parse_svmlight
 from optimargin.io._dataset import Dataset, Layout, as_labels
 from optimargin.io._files import DataFileError, read_bytes, shown_path
-from optimargin.io._tables import read_parquet, read_table
+from optimargin.io._tables import find_separator, read_parquet, read_table
 
 FORMATS = ("svmlight", "csv", "parquet")
 _FEATURE = re.compile(rb"\s\d+:")
+_CELLS = re.compile(rb"[,;|]|\t[^\t]*[-/. ]\d+:\d\d|\t\d\d?:\d\d(:|\t|$)")  # also times of day
 _DENSE_FROM = 1 / 3  # share of nonzeros above which a dense matrix is no larger, and faster
 
 
@@ -78,13 +79,13 @@ def _sniff(text, name):
         return "parquet"
     lines = [line for line in text[:20_000].splitlines()[:50] if line.strip()]
     lines = [line for line in lines if not line.lstrip().startswith(b"#")] or lines
-    if any(_FEATURE.search(line) and b"," not in line for line in lines):
+    if any(_FEATURE.search(line) and not _CELLS.search(line) for line in lines):
         return "svmlight"
-    if any(mark in line for line in lines for mark in (b",", b";", b"\t")):
+    if find_separator(text) is not None or b"\0" in text[:100]:
         return "csv"
     raise DataFileError(
-        "neither svmlight (label feature:value ...) nor a table with commas, semicolons or "
-        "tabs: name the format with --format",
+        "neither svmlight (label feature:value ...) nor a table with commas, semicolons, tabs, | or "
+        "blanks between its cells: name the format with --format",
         name,
         1,
     )

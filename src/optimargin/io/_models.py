@@ -237,8 +237,9 @@ def _trusted():
 
     classes = [getattr(optimargin, name) for name in optimargin.__all__]
     classes = [c for c in classes if inspect.isclass(c) and issubclass(c, BaseEstimator)]
-    kernels = KERNELS.values()
-    return [f"{c.__module__}.{c.__qualname__}" for c in [*classes, *kernels, csr_matrix, csr_array]]
+    # An imputer remembers the dtype of its data, which is read off an empty array.
+    parts = [*KERNELS.values(), csr_matrix, csr_array, np.dtype]
+    return [f"{c.__module__}.{c.__qualname__}" for c in [*classes, *parts]]
 
 
 def _unknown_types(content):

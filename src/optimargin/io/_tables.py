@@ -1,59 +1,159 @@
-"""Tables: text with delimiters, and Parquet."""
+"""Tables: text with separators between the cells, and Parquet."""
 
 import csv
 import io
-from dataclasses import dataclass
+import re
+from itertools import islice
 
 import numpy as np
 
 from optimargin._core._text import TextError, is_number, parse_table
-from optimargin.io._dataset import Dataset, as_labels
+from optimargin.io._columns import (
+    MISSING,
+    TableAssembler,
+    choose_columns,
+    find_column,
+    name_columns,
+)
 from optimargin.io._files import DataFileError
 
-_DELIMITERS = b",;\t"
+_SEPARATORS = "\t;|,"  # a comma last: it can be a decimal mark
+_SAMPLE = 50  # lines that tell the separator and the header
+_QUOTED = re.compile(rb'"[^"]*"')
+_MARKS = {
+    b"\xff\xfe": "utf-16-le",
+    b"\xfe\xff": "utf-16-be",
+}
 
 
 def read_table(text, layout, name):
-    """Return the data of a delimited table."""
+    """Return the data of a table of text."""
+    text, remarks = _as_utf8(text)
+    first, offset, line = _first_row(text, name)
+    separator = find_separator(text)
+    if separator == " ":
+        text, separator = _with_tabs(text), "\t"
+        first, offset, line = _first_row(text, name)
+    rows = _sample_rows(text, offset, separator)
+    if not rows:
+        raise DataFileError("the first row cannot be read", name, line)
+    cells = [cell.strip() for cell in rows[0]]
+    names = None
+    if _is_header(cells, rows[1:]) if layout.header is None else layout.header:
+        if len(rows) > 1 and all(len(row) == len(cells) + 1 for row in rows[1:]):
+            cells = ["", *cells]  # as R writes tables: the column of row names has no name
+        names = name_columns(cells)
+        if len(set(names)) < len(names):
+            twice = next(cell for cell in names if names.count(cell) > 1)
+            raise DataFileError(
+                f"two columns are called {twice!r}: rename one, or say --no-header if the first "
+                "line holds data",
+                name,
+                line,
+            )
+        offset, line = _after_row(text, offset, line)
+    choice = choose_columns(names, len(cells), layout, name, line - (names is not None))
+    marks = MISSING | {mark.encode() for mark in layout.missing}
+
+    def parse(kinds):
+        try:
+            return parse_table(
+                text, ord(separator), len(cells), _coded(kinds, len(cells)), offset, line, marks
+            )
+        except TextError as error:
+            named = names[error.column - 1] if names and error.column <= len(names) else None
+            raise DataFileError(error.message, name, error.line, error.column, named) from None
+
+    kinds = dict.fromkeys(choice.features, "n")
+    if layout.is_of_model and layout.kinds:
+        needed = zip(choice.features, layout.kinds, strict=True)
+        kinds |= {j: "t" for j, kind in needed if kind == "category"}
+    if choice.label is not None:
+        kinds[choice.label] = "t"
+    numbers, odd, texts, lines = parse(kinds)
+    text_columns = dict(zip(sorted(j for j in kinds if kinds[j] == "t"), texts, strict=True))
+    if odd:
+        text_columns |= dict(zip(odd, parse(dict.fromkeys(odd, "t"))[2], strict=True))
+    number_columns = {
+        j: numbers[:, k]
+        for k, j in enumerate(sorted(j for j in kinds if kinds[j] == "n"))
+        if j not in odd
+    }
+    ids = {}
+    for column in layout.ids:
+        j = find_column(column, names, len(cells), "--ids", name, line)
+        ids[column] = ["" if cell is None else cell for cell in parse({j: "t"})[2][0]]
+    labels = None if choice.label is None else text_columns.pop(choice.label)
+    if not lines.size:
+        raise DataFileError("there are no samples", name, text.count(b"\n") + 1)
+    assembler = TableAssembler(
+        choice, layout, name, lines, "csv", has_commas=separator != ";", remarks=remarks
+    )
+    return assembler.assemble(number_columns, text_columns, labels, ids)
+
+
+def find_separator(text):
+    """Return the character between the cells of a table, a blank for any run of them, or None."""
+    sample = _QUOTED.sub(b"", text[:50_000])
+    lines = [line.strip(b" \r") for line in islice(sample.splitlines(), _SAMPLE)]
+    lines = [line for line in lines if line]
+    if len(sample) == 50_000 and len(lines) > 1:
+        lines.pop()  # cut off
+    counts = {mark: [line.count(mark.encode()) for line in lines] for mark in _SEPARATORS}
+    for mark, found in counts.items():
+        if min(found, default=0) > 0 and len(set(found[1:])) <= 1 and abs(found[-1] - found[0]) < 2:
+            return mark
+    most = max(_SEPARATORS, key=lambda mark: counts[mark][0] if lines else 0)
+    if lines and counts[most][0]:
+        return most
+    words = {len(line.split()) for line in lines}
+    if len(words) == 1 and words.pop() > 1:
+        return " "
+    used = [mark for mark in _SEPARATORS if any(counts[mark])]
+    return used[0] if used else None
+
+
+def _as_utf8(text):
+    """Return the text in UTF-8, and what had to be assumed for that."""
+    for mark, encoding in _MARKS.items():
+        if text.startswith(mark) and b"\0" in text[:100]:
+            return text[2:].decode(encoding, "replace").encode(), []
     text = text.removeprefix(b"\xef\xbb\xbf")
-    first, offset, first_line = _first_row(text, name)
-    delimiter = max(_DELIMITERS, key=lambda mark: first.count(bytes([mark])))
     try:
-        cells = next(csv.reader([first.decode("utf-8")], delimiter=chr(delimiter), strict=True))
-    except (UnicodeDecodeError, csv.Error, StopIteration) as error:
-        raise DataFileError(f"the first row cannot be read ({error})", name, first_line) from None
-    cells = [cell.strip() for cell in cells]
-    header = layout.header
-    if header is None:
-        header = not any(is_number(cell) for cell in cells)
-    names = cells if header else None
-    if header and len(set(cells)) < len(cells):
-        twice = next(cell for cell in cells if cells.count(cell) > 1)
-        raise DataFileError(f"two columns are called {twice!r}", name, first_line)
-    columns = _choose_columns(names, len(cells), layout, name, first_line)
-    kinds = bytearray(b"-" * len(cells))
-    for column in columns.features:
-        kinds[column] = ord("n")
-    if columns.label is not None:
-        kinds[columns.label] = ord("t")
-    if header:
-        start, line = offset + len(first) + 1, first_line + 1
-    else:
-        start, line = offset, first_line
+        text.decode("utf-8")
+    except UnicodeDecodeError:
+        return text.decode("cp1252", "replace").encode(), ["the text is not UTF-8: read as Windows-1252"]
+    return text, []
+
+
+def _with_tabs(text):
+    """Return a table with blanks between its cells as one with tabs, line by line."""
+    text = re.sub(rb"(?m)^[ \t]+|[ \t\r]+$", b"", text)
+    return re.sub(rb'("[^"]*")|[ \t]+', lambda found: found[1] or b"\t", text)
+
+
+def _sample_rows(text, offset, separator):
+    """Return the cells of the first rows, as far as they can be read."""
+    sample = text[offset : offset + 200_000].decode("utf-8", "ignore").replace("\0", "")
+    rows = []
     try:
-        numbers, texts = parse_table(text, delimiter, len(cells), bytes(kinds), start, line)
-    except TextError as error:
-        raise DataFileError(
-            _advice(error.message),
-            name,
-            error.line,
-            error.column,
-            names[error.column - 1] if names and error.column <= len(names) else None,
-        ) from None
-    order = np.argsort(np.argsort(columns.features))
-    X = numbers if (np.diff(columns.features) > 0).all() else numbers[:, order]
-    y = None if columns.label is None else as_labels(np.array(texts))
-    return Dataset(X, y, "csv", columns.names, columns.label_name)
+        for row in csv.reader(io.StringIO(sample), delimiter=separator, skipinitialspace=True):
+            if any(cell.strip() for cell in row):
+                rows.append(row)
+            if len(rows) > _SAMPLE:
+                break
+    except csv.Error:
+        pass
+    return rows
+
+
+def _is_header(cells, rows):
+    """Return whether a first row holds names: no numbers, and not what the columns hold."""
+    if any(is_number(cell) for cell in cells):
+        return False
+    below = [[row[j].strip() for row in rows if len(row) == len(cells)] for j in range(len(cells))]
+    repeated = sum(bool(cell) and cell in column for cell, column in zip(cells, below, strict=True))
+    return repeated <= len(cells) / 2
 
 
 def _first_row(text, name):
@@ -69,65 +169,26 @@ def _first_row(text, name):
         offset, line = stop + 1, line + 1
 
 
-def _advice(message):
-    if message.endswith("is not a number"):
-        if message[1 : -len("' is not a number")].lower().strip("+-") in ("inf", "infinity", "nan"):
-            message = message.replace("a number", "finite")
-            return f"{message}: replace the value, or leave the column out with --drop"
-        return (
-            f"{message}: encode text as numbers, say with --label if these are the classes, or "
-            "leave the column out with --drop"
-        )
-    if message == "the cell is empty":
-        return f"{message}: fill missing values, or leave the column out with --drop"
-    return message
+def _after_row(text, offset, line):
+    """Return where the row after the first one begins: quoted cells may contain line ends."""
+    while True:
+        stop = text.find(b"\n", offset)
+        if stop < 0:
+            return len(text), line + 1
+        n_quotes = text.count(b'"', offset, stop)
+        offset, line = stop + 1, line + 1
+        if n_quotes % 2 == 0:
+            return offset, line
+        stop = text.find(b'"', offset)
+        if stop < 0:
+            return len(text), line
+        line += text.count(b"\n", offset, stop)
+        offset = stop + 1
 
 
-@dataclass(frozen=True)
-class _Columns:
-    features: list[int]
-    label: int | None
-    names: list[str] | None
-    label_name: str | None
-
-
-def _choose_columns(names, n_columns, layout, path, line):
-    """Return which columns of a table are features, and which one holds the labels."""
-
-    def index(column, what):
-        if names is not None and column in names:
-            return names.index(column)
-        if str(column).isdecimal() and 1 <= int(column) <= n_columns:
-            return int(column) - 1
-        known = f"columns are {', '.join(names)}" if names else f"there are {n_columns} columns"
-        raise DataFileError(f"no column {column!r} for {what}: {known}", path, line)
-
-    dropped = {index(column, "--drop") for column in layout.drop}
-    if layout.feature_names is not None and names is not None:
-        missing = [column for column in layout.feature_names if column not in names]
-        if missing:
-            raise DataFileError(f"no column {missing[0]!r}, which the model needs", path, line)
-        features = [names.index(column) for column in layout.feature_names]
-        label = names.index(layout.label) if layout.label in names else None
-    else:
-        kept = n_columns - len(dropped)
-        if layout.label is not None and not (names is None and kept == layout.n_features):
-            label = index(layout.label, "the labels")
-        elif kept == layout.n_features:
-            label = None
-        else:
-            label = n_columns - 1
-        features = [j for j in range(n_columns) if j != label and j not in dropped]
-    if label is not None and label in dropped:
-        raise DataFileError("the column of labels is dropped: name another by --label", path, line)
-    if not features:
-        raise DataFileError("there are no columns besides the labels", path, line)
-    return _Columns(
-        features,
-        label,
-        None if names is None else [names[j] for j in features],
-        None if names is None or label is None else names[label],
-    )
+def _coded(kinds, n_columns):
+    """Return the kinds of columns as the parser takes them."""
+    return "".join(kinds.get(j, "-") for j in range(n_columns)).encode()
 
 
 def read_parquet(text, layout, name):
@@ -143,37 +204,47 @@ def read_parquet(text, layout, name):
         table = pq.read_table(io.BytesIO(text))
     except (pa.ArrowException, OSError, ValueError) as error:
         raise DataFileError(f"not a readable Parquet file ({error})", name) from None
-    columns = _choose_columns(table.column_names, table.num_columns, layout, name, 1)
-    X = np.empty((table.num_rows, len(columns.features)))
-    for k, j in enumerate(columns.features):
+    names = name_columns(["" if _is_index(n) else n for n in table.column_names])
+    choice = choose_columns(names, table.num_columns, layout, name, 1)
+
+    def is_number_type(kind):
+        tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal)
+        return any(test(kind) for test in tests)
+
+    def as_texts(j):
+        return [None if cell is None else str(cell) for cell in table.column(j).to_pylist()]
+
+    kinds = dict.fromkeys(choice.features)
+    if layout.is_of_model and layout.kinds:
+        kinds = dict(zip(choice.features, layout.kinds, strict=True))
+    numbers, texts = {}, {}
+    for j, kind in kinds.items():
         column = table.column(j)
-        kind = column.type
-        if not (
-            pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
-        ):
-            raise DataFileError(
-                _advice(f"{str(column[0].as_py() if len(column) else kind)!r} is not a number"),
-                name,
-                1,
-                j + 1,
-                table.column_names[j],
-            )
-        X[:, k] = column.cast(pa.float64()).to_numpy()
-        bad = np.flatnonzero(~np.isfinite(X[:, k]))
-        if bad.size:
-            raise DataFileError(
-                _advice("the cell is empty"), name, int(bad[0]) + 1, j + 1, table.column_names[j]
-            )
-    y = None
-    if columns.label is not None:
-        column = table.column(columns.label)
-        if column.null_count:
-            raise DataFileError(
-                "the label is missing",
-                name,
-                int(np.flatnonzero(column.is_null().to_numpy())[0]) + 1,
-                columns.label + 1,
-                columns.label_name,
-            )
-        y = np.array(column.to_pylist())
-    return Dataset(X, y, "parquet", columns.names, columns.label_name)
+        if kind != "category" and is_number_type(column.type):
+            values = column.cast(pa.float64()).to_numpy()
+            if np.isinf(values).any():
+                texts[j] = as_texts(j)
+            else:
+                numbers[j] = values
+        else:
+            texts[j] = as_texts(j)
+    labels = None
+    if choice.label is not None:
+        column = table.column(choice.label)
+        labels = np.array(column.to_pylist()) if is_number_type(column.type) else None
+        if labels is None or column.null_count:
+            labels = as_texts(choice.label)
+    ids = {
+        column: as_texts(find_column(column, names, table.num_columns, "--ids", name, 1))
+        for column in layout.ids
+    }
+    if not table.num_rows:
+        raise DataFileError("there are no samples", name, 1)
+    lines = np.arange(1, table.num_rows + 1)
+    assembler = TableAssembler(choice, layout, name, lines, "parquet")
+    return assembler.assemble(numbers, texts, labels, ids)
+
+
+def _is_index(name):
+    """Return whether pandas wrote a column for an index without a name."""
+    return re.fullmatch(r"__index_level_\d+__", name) is not None

@@ -1,0 +1,121 @@
+"""From the columns of a table to numbers of similar size, as steps of the model that is saved."""
+
+from scipy.sparse import issparse
+
+from optimargin.cli._options import Imputation, Scaling
+
+_STRATEGY = {Imputation.median: "median", Imputation.mean: "mean"}
+_RARE = 2  # categories of fewer samples share one column
+
+
+def make_steps(samples, preparing):
+    """Return the transformers, by name, that come before an estimator in a pipeline.
+
+    Parameters
+    ----------
+    samples : Dataset
+        What they will be fitted to.
+    preparing : Preparing
+        What was asked for.
+
+    Returns
+    -------
+    steps : list of (str, transformer)
+        Empty if there is nothing to do.
+    """
+    is_table = samples.kinds is not None
+    numbers = _number_steps(preparing, is_table, issparse(samples.X))
+    if not is_table or "category" not in samples.kinds:
+        return numbers
+    from sklearn.compose import ColumnTransformer
+
+    places = {
+        kind: [j for j, own in enumerate(samples.kinds) if own == kind]
+        for kind in ("number", "category")
+    }
+    parts = [("categories", _piped(_category_steps(preparing)), places["category"])]
+    if places["number"]:
+        parts.insert(0, ("numbers", _piped(numbers), places["number"]))
+    return [("prepare", ColumnTransformer(parts))]
+
+
+def _number_steps(preparing, is_table, is_sparse):
+    steps = []
+    if is_table and preparing.impute != Imputation.none:
+        from sklearn.impute import SimpleImputer
+
+        steps.append(("impute", SimpleImputer(strategy=_STRATEGY[preparing.impute])))
+    if preparing.scale != Scaling.none:
+        from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
+
+        if preparing.scale == Scaling.standard:
+            scaler = StandardScaler(with_mean=not is_sparse)  # sparse data keep their zeros
+        else:
+            scaler = MaxAbsScaler() if is_sparse else MinMaxScaler()
+        steps.append(("scale", scaler))
+    return steps
+
+
+def _category_steps(preparing):
+    from sklearn.preprocessing import OneHotEncoder
+
+    steps = []
+    if preparing.impute != Imputation.none:
+        from sklearn.impute import SimpleImputer
+
+        steps.append(("impute", SimpleImputer(strategy="most_frequent")))
+    # A category that is new to the model counts as a rare one, or has no column at all.
+    encoder = OneHotEncoder(handle_unknown="infrequent_if_exist", min_frequency=_RARE)
+    return [*steps, ("encode", encoder)]
+
+
+def _piped(steps):
+    from sklearn.pipeline import Pipeline
+
+    return Pipeline(steps) if steps else "passthrough"
+
+
+def with_steps(steps, estimator, name):
+    """Return the model to save: the estimator, after its preparation if there is one."""
+    if not steps:
+        return estimator
+    from sklearn.pipeline import Pipeline
+
+    return Pipeline([*steps, (name, estimator)])
+
+
+def prepared(steps, X):
+    """Fit the steps to X, one after the other, and return what comes out."""
+    for _, step in steps:
+        X = step.fit_transform(X)
+    return X
+
+
+def transformed(model, X):
+    """Return X as the last step of a fitted model sees it."""
+    return model[:-1].transform(X) if hasattr(model, "steps") else X
+
+
+def describe_preparation(model):
+    """Return what a model does to a table before it predicts, as text; None if nothing."""
+    if not hasattr(model, "steps"):
+        return None
+    words = []
+    for _, step in model.steps[:-1]:
+        parts = getattr(step, "transformers_", [(None, step, None)])
+        for _, part, _ in parts:
+            inner = [each for _, each in part.steps] if hasattr(part, "steps") else [part]
+            words += [text for text in map(_in_words, inner) if text is not None]
+    return ", ".join(words) if words else None
+
+
+def _in_words(step):
+    kind = type(step).__name__
+    if kind == "SimpleImputer":
+        fill = "most frequent category" if step.strategy == "most_frequent" else step.strategy
+        return f"missing values: {fill}"
+    if kind == "OneHotEncoder":
+        n_columns, n_made = step.n_features_in_, len(step.get_feature_names_out())
+        return f"categories: {n_columns} {'column' if n_columns == 1 else 'columns'} one-hot as {n_made}"
+    return None if isinstance(step, str) else kind
+

@@ -1,0 +1,367 @@
+"""What the columns of a table mean: which are features, and of what kind."""
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from optimargin._core._text import is_number
+from optimargin.io._dataset import Dataset, as_labels
+from optimargin.io._files import DataFileError
+
+MISSING = frozenset(
+    [b"NA", b"N/A", b"n/a", b"#N/A", b"NaN", b"nan", b"-nan", b"<NA>", b"null", b"NULL", b"?", b"."]
+)
+_LABEL_NAMES = ("target", "class", "label", "y")
+_ID_NAME = re.compile(r"(?i:id|index|key|uuid|guid)|.*([_ .-](?i:id|uuid|guid|key)|[a-z]I[Dd])")
+_TIME = r"\d{1,2}:\d{2}(:\d{2}([.,]\d+)?)?( ?[AaPp][Mm])?"
+_DATE = re.compile(
+    r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](\d{4}|\d{2})"
+    r"|\d{1,2}[- ]?[A-Za-z]{3}[- ]?\d{2,4}|[A-Z][a-z]{2,8} \d{1,2}, \d{4})"
+    rf"([ T]{_TIME}(Z|[+-]\d{{2}}:?\d{{2}})?)?|{_TIME}"
+)
+_POWER = r"([eE][+-]?\d+)?"
+# Numbers as they are written with each decimal mark; the other mark may group thousands.
+_WRITTEN = {
+    ",": re.compile(rf"[+-]?(\d{{1,3}}(\.\d{{3}})+|\d*)(,\d+|(?<=\d)){_POWER}"),
+    ".": re.compile(rf"[+-]?(\d{{1,3}}(,\d{{3}})+|\d*)(\.\d+|(?<=\d)\.?){_POWER}"),
+}
+_FEW = 20  # so many different texts are categories in any table
+_MOSTLY = 0.8  # a column with at least this share of numbers is one of numbers
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which columns are used, by their place in the file.
+
+    Attributes
+    ----------
+    features : list of int
+    label : int or None
+    names : list of str or None
+        Those of the whole table.
+    """
+
+    features: list[int]
+    label: int | None
+    names: list[str] | None
+
+    def shown(self, j):
+        """Return the name of a column, or its number."""
+        return str(j + 1) if self.names is None else self.names[j]
+
+
+def choose_columns(names, n_columns, layout, path, line):
+    """Return which columns of a table are features, and which one holds the labels."""
+    dropped = {find_column(column, names, n_columns, "--drop", path, line) for column in layout.drop}
+    if layout.feature_names is not None and names is not None:
+        missing = [column for column in layout.feature_names if column not in names]
+        if missing:
+            raise DataFileError(f"no column {missing[0]!r}, which the model needs", path, line)
+        features = [names.index(column) for column in layout.feature_names]
+        label = names.index(layout.label) if layout.label in names else None
+    else:
+        kept = n_columns - len(dropped)
+        if layout.label is not None and not (names is None and kept == layout.n_features):
+            label = find_column(layout.label, names, n_columns, "the labels", path, line)
+        elif kept == layout.n_features:
+            label = None
+        else:
+            label = _usual_label(names, n_columns)
+        features = [j for j in range(n_columns) if j != label and j not in dropped]
+    if label is not None and label in dropped:
+        raise DataFileError("the column of labels is dropped: name another by --target", path, line)
+    if not features:
+        raise DataFileError("there are no columns besides the labels", path, line)
+    return Choice(features, label, names)
+
+
+def find_column(column, names, n_columns, what, path, line):
+    """Return the place of a column that is given by its name or by its number from 1."""
+    if names is not None and column in names:
+        return names.index(column)
+    if str(column).isdecimal() and 1 <= int(column) <= n_columns:
+        return int(column) - 1
+    known = f"columns are {', '.join(names)}" if names else f"there are {n_columns} columns"
+    raise DataFileError(f"no column {column!r} for {what}: {known}", path, line)
+
+
+def _usual_label(names, n_columns):
+    """Return the only column with a usual name for labels, or the last one."""
+    usual = [j for j, name in enumerate(names or ()) if name.lower() in _LABEL_NAMES]
+    return usual[0] if len(usual) == 1 else n_columns - 1
+
+
+class TableAssembler:
+    """Makes a `Dataset` of columns of numbers and of text.
+
+    Parameters
+    ----------
+    choice : Choice
+    layout : Layout
+    path : str
+        For messages.
+    lines : ndarray of shape (n_rows,)
+        The line of each row, for messages.
+    format : str
+    has_commas : bool, default=True
+        Whether commas may group thousands. They do not where semicolons separate the cells.
+    remarks : sequence of str, default=()
+        What the reader has found out.
+    """
+
+    def __init__(self, choice, layout, path, lines, format, *, has_commas=True, remarks=()):
+        self._choice, self._layout = choice, layout
+        self._path, self._lines, self._format = path, lines, format
+        self._has_commas = has_commas
+        self._left_out = {}
+        self._with_commas = []
+        self._remarks = list(remarks)
+
+    def assemble(self, numbers, texts, labels, ids):
+        """Return the data.
+
+        Parameters
+        ----------
+        numbers : dict of int to ndarray of shape (n_rows,)
+            Columns of numbers by their place, NaN where missing.
+        texts : dict of int to list of str or None
+            The other columns.
+        labels : list of str or None, ndarray, or None
+            The column of labels.
+        ids : dict of str to list
+        """
+        layout, features = self._layout, self._choice.features
+        required = layout.kinds if layout.is_of_model and layout.kinds else [None] * len(features)
+        columns = {}
+        for j, kind in zip(features, required, strict=True):
+            column = numbers[j] if j in numbers else self._interpreted(j, texts[j], kind)
+            if column is not None and not (kind is None and self._is_useless(j, column)):
+                columns[j] = self._with_marks(column)
+        if not columns:
+            raise DataFileError(f"no feature is left: {self.reasons()}", self._path, 1)
+        self._check_missing(columns)
+        y, rows = (None, slice(None)) if labels is None else self._labels(labels)
+        names = None if self._choice.names is None else [self._choice.names[j] for j in columns]
+        kinds = ["number" if column.dtype.kind == "f" else "category" for column in columns.values()]
+        X = _stacked(list(columns.values()))
+        label = self._choice.label
+        if self._with_commas:
+            shown = ", ".join(repr(name) for name in self._with_commas)
+            self._remarks.append(f"commas are decimal marks in {shown}")
+        return Dataset(
+            X if isinstance(rows, slice) else X[rows],
+            y,
+            self._format,
+            names,
+            None if names is None or label is None else self._choice.names[label],
+            kinds=kinds,
+            left_out=self._left_out,
+            remarks=tuple(self._remarks),
+            ids=ids if isinstance(rows, slice) else {k: [v[r] for r in rows] for k, v in ids.items()},
+        )
+
+    def reasons(self):
+        """Return why columns were left out, as text."""
+        return "; ".join(f"{name!r} {reason}" for name, reason in self._left_out.items())
+
+    def _interpreted(self, j, cells, required):
+        """Return a column of text as floats or objects, or None if it is left out."""
+        known = [cell for cell in cells if cell is not None]
+        different = dict.fromkeys(known)
+        values = None
+        if required != "category":
+            values = self._as_numbers(j, cells, different)
+        if values is not None:
+            return values
+        if required == "number" or (required is None and self._is_mostly_numbers(known, different)):
+            self._refuse_cell(j, cells, required)
+        if required is None:
+            reason = self._is_no_category(j, cells, known, different)
+            if reason is not None:
+                self._left_out[self._choice.shown(j)] = reason
+                return None
+        column = np.empty(len(cells), dtype=object)
+        column[:] = [np.nan if cell is None else cell for cell in cells]
+        return column
+
+    def _as_numbers(self, j, cells, different):
+        """Return the floats that the cells are with one of the decimal marks, or None."""
+        marks = [mark for mark in _WRITTEN if all(_WRITTEN[mark].fullmatch(c) for c in different)]
+        if not different:
+            return np.full(len(cells), np.nan)
+        if not marks or not any("," in cell for cell in different):
+            return None
+        mark = self._layout.decimal if self._layout.decimal in marks else None
+        if mark is None and self._layout.decimal is not None:
+            return None
+        if mark is None and len(marks) > 1 and self._has_commas:
+            cell = next(cell for cell in different if "," in cell)
+            raise self._error(
+                j,
+                cells.index(cell),
+                f"{cell!r} can be read in two ways: say --decimal , or --decimal .",
+            )
+        mark = marks[0] if mark is None else mark
+        other = "." if mark == "," else ","
+        values = {c: float(c.replace(other, "").replace(mark, ".")) for c in different}
+        if not np.isfinite(list(values.values())).all():
+            return None
+        if mark == ",":
+            self._with_commas.append(self._choice.shown(j))
+        return np.array([np.nan if cell is None else values[cell] for cell in cells])
+
+    def _is_mostly_numbers(self, known, different):
+        plain = {text for text in different if is_number(text) or _is_infinite(text)}
+        return sum(cell in plain for cell in known) >= _MOSTLY * len(known)
+
+    def _refuse_cell(self, j, cells, required):
+        """Raise an error for the first cell of a column of numbers that is none."""
+        row, cell = next(
+            (i, cell)
+            for i, cell in enumerate(cells)
+            if cell is not None and not (is_number(cell) and np.isfinite(float(cell)))
+        )
+        if _is_infinite(cell):
+            fault = "is not finite"
+        else:
+            fault = "is too large" if is_number(cell) else "is not a number"
+        why = ", which the model needs here" if required else ""
+        raise self._error(
+            j,
+            row,
+            f"{_short(cell)} {fault}{why}: correct it, say --missing {_short(cell)} if it means a "
+            "missing value, or leave the column out with --drop",
+        )
+
+    def _is_no_category(self, j, cells, known, different):
+        """Return why a column of text is left out, or None; raise an error if text is refused."""
+        if all(_DATE.fullmatch(text) for text in different):
+            reason = "holds dates or times"
+            advice = "is a date or time: make numbers of it, such as years"
+        elif (len(different) == len(known) > 5) or len(different) > max(_FEW, len(known) / 2):
+            reason = f"has {len(different)} different texts in {len(known)} rows: ids, free text?"
+            advice = ""
+        else:
+            reason, advice = None, ""
+        if not self._layout.allow_text:
+            row = cells.index(next(text for text in different if not is_number(text)))
+            advice = advice or (
+                "is not a number: --encode onehot makes numbers of categories, --target names the "
+                "column of the classes"
+            )
+            raise self._error(
+                j, row, f"{_short(cells[row])} {advice}, and --drop leaves the column out"
+            )
+        return None if self._choice.shown(j) in self._layout.keep else reason
+
+    def _is_useless(self, j, column):
+        """Return whether a new column is left out: an index, an id, or no values at all."""
+        name = self._choice.shown(j)
+        if column.dtype.kind != "f":
+            return False
+        reason = None
+        if np.isnan(column).all():
+            if self._layout.allow_missing:
+                reason = "has no values"
+        elif name not in self._layout.keep and self._choice.names is not None:
+            first = column[0]
+            if _is_unnamed(name, j) and first in (0, 1):
+                if np.array_equal(column, np.arange(first, first + column.size)):
+                    reason = "numbers the rows"
+            elif _ID_NAME.fullmatch(name) and column.size > 5:
+                whole = np.array_equal(column, np.rint(column))
+                if whole and np.unique(column).size == column.size:
+                    reason = "is an id: all values differ"
+        if reason is not None:
+            self._left_out[name] = reason
+        return reason is not None
+
+    def _with_marks(self, column):
+        """Return a column of numbers with NaN for those that mean a missing value."""
+        marks = [float(mark) for mark in self._layout.missing if is_number(mark)]
+        if column.dtype.kind != "f" or not marks:
+            return column
+        return np.where(np.isin(column, marks), np.nan, column)
+
+    def _check_missing(self, columns):
+        if self._layout.allow_missing:
+            return
+        for j, column in columns.items():
+            bad = np.flatnonzero(column != column)  # NaN, in columns of text, too
+            if bad.size:
+                raise self._error(
+                    j,
+                    int(bad[0]),
+                    "the value is missing: fill such cells with --impute median, or leave the "
+                    "column out with --drop",
+                )
+
+    def _labels(self, labels):
+        """Return the labels, and the rows that have one."""
+        if not isinstance(labels, np.ndarray):
+            missing = np.array([label is None for label in labels], dtype=bool)
+        else:
+            missing = labels != labels
+        rows: slice | np.ndarray = slice(None)
+        label = self._choice.label
+        if missing.any():
+            if self._layout.is_of_model:  # to be predicted
+                if missing.all():
+                    return None, rows
+                y = np.empty(len(labels), dtype=object)
+                y[:] = [None if gone else label for gone, label in zip(missing, labels, strict=True)]
+                return y, rows
+            first = int(np.flatnonzero(missing)[0])
+            if not self._layout.allow_missing:
+                raise self._error(label, first, "the label is missing")
+            rows = np.flatnonzero(~missing)
+            if not rows.size:
+                raise self._error(label, first, "no row has a label")
+            n_gone = int(missing.sum())
+            self._remarks.append(
+                f"{n_gone} {'row has' if n_gone == 1 else 'rows have'} no label and "
+                f"{'is' if n_gone == 1 else 'are'} left out"
+            )
+            labels = [labels[row] for row in rows]
+        if isinstance(labels, np.ndarray):
+            return as_labels(labels), rows
+        y = np.array(labels)
+        different = dict.fromkeys(labels)
+        if not all(is_number(text) for text in different):
+            values = self._as_numbers(label, labels, different)
+            y = y if values is None else values
+        return as_labels(y), rows
+
+    def _error(self, j, row, message):
+        name = None if self._choice.names is None else self._choice.names[j]
+        line = int(self._lines[row]) if len(self._lines) else 1
+        return DataFileError(message, self._path, line, j + 1, name)
+
+
+def _stacked(columns):
+    """Return columns side by side: of floats if all of them are."""
+    if all(column.dtype.kind == "f" for column in columns):
+        return np.stack(columns, axis=1)
+    X = np.empty((columns[0].size, len(columns)), dtype=object)
+    for k, column in enumerate(columns):
+        X[:, k] = column
+    return X
+
+
+def name_columns(names):
+    """Return names for all columns: those without one get their number."""
+    return [name or f"column {j + 1}" for j, name in enumerate(names)]
+
+
+def _is_unnamed(name, j):
+    return name in (f"column {j + 1}", f"Unnamed: {j}", "rownames", "index")
+
+
+def _is_infinite(text):
+    return text.lower().lstrip("+-") in ("inf", "infinity")
+
+
+def _short(text):
+    """Return a cell as it is shown in messages."""
+    return repr(text if len(text) <= 40 else text[:37] + "...")
