@@ -7,8 +7,16 @@ import typer
 from scipy.sparse import issparse
 
 from optimargin.cli import _options as opt
+from optimargin.cli._model import layout_of
 from optimargin.cli._preparation import describe_preparation, make_steps, transformed, with_steps
-from optimargin.cli._tasks import TASKS, counted, looks_like_regression, task_of
+from optimargin.cli._tasks import (
+    LEAVE_ONE_OUT,
+    SEARCHED,
+    TASKS,
+    counted,
+    looks_like_regression,
+    task_of,
+)
 from optimargin.io import read_data, save_model, write_atomically
 from optimargin.margins import distribution_from_scores, unwrap
 
@@ -37,7 +45,7 @@ class Job:
         opt.refuse_replacing(model)
         opt.refuse_overwriting(plot, data=data, model=model)
         self.report = showing.report()
-        self._data, self._model, self._plot = data, model, plot
+        self.data, self._model, self._plot = data, model, plot
         self._format, self._layout = reading.format, reading.layout(preparing)
         self._task_name, self._preparing = task, preparing
 
@@ -49,11 +57,11 @@ class Job:
         may_regress : bool, default=False
             Whether measurements as target need no ``--task``.
         """
-        with self.report.working(f"reading {self._data}"):
-            samples = read_data(self._data, format=self._format, layout=self._layout)
+        with self.report.working(f"reading {self.data}"):
+            samples = read_data(self.data, format=self._format, layout=self._layout)
         self.task = self._find_task(samples, may_regress)
         if self.task.name == "regression":
-            samples = replace(samples, y=_as_measurements(samples, self._data))
+            samples = replace(samples, y=_as_measurements(samples, self.data))
         elif samples.y.dtype.kind == "f":
             samples = replace(samples, y=samples.y.astype(str))  # scikit-learn takes no others
         self.samples = samples
@@ -62,9 +70,9 @@ class Job:
         where = f", target in column {samples.label_name!r}" if samples.label_name else ""
         self.report.add(
             "data",
-            f"{self._data} ({samples.format}): {counted(n_samples, 'sample', 'samples')}, "
+            f"{self.data} ({samples.format}): {counted(n_samples, 'sample', 'samples')}, "
             f"{counted(n_features, 'feature', 'features')}, {target}{where}",
-            data=str(self._data),
+            data=str(self.data),
             format=samples.format,
             n_samples=n_samples,
             n_features=n_features,
@@ -75,9 +83,14 @@ class Job:
         describe_columns(samples, self.report)
         return samples
 
+    @property
+    def target_name(self):
+        """What is predicted."""
+        return self.samples.label_name or "the target"
+
     def _find_task(self, samples, may_regress):
         if samples.y is None:
-            raise ValueError(f"{self._data} has no labels: name their column with --target.")
+            raise ValueError(f"{self.data} has no labels: name their column with --target.")
         if self._task_name is not None:
             return TASKS[str(self._task_name)]
         if not looks_like_regression(samples.y):
@@ -86,7 +99,7 @@ class Job:
             return TASKS["regression"]
         n_different = np.unique(samples.y).size
         raise ValueError(
-            f"{self._data}: the target (column {samples.label_name or 1!r}) has {n_different} "
+            f"{self.data}: the target (column {samples.label_name or 1!r}) has {n_different} "
             f"different numbers in {samples.y.size} rows, as measurements have: say --task "
             "regression to predict numbers, --task classification if these are classes, or name "
             "another column with --target."
@@ -113,14 +126,18 @@ class Job:
         with self.report.working("leaving one out"):
             predicted = self.task.leave_one_out(unwrap(model), transformed(model, X), y)
         if predicted is not None:
-            name, text, facts = self.task.describe_estimate(y, predicted, "leave-one-out")
-            if self.task.name == "classification":
-                facts["loo_error"] = 1 - facts["estimated_accuracy"]
+            name, text, facts = self.task.describe_estimate(y, predicted, LEAVE_ONE_OUT)
             self.report.add(name, text, **facts)
         elif hasattr(search, "held_out_score_"):
-            name, text, facts = self.task.describe_held_out(y, search.held_out_score_)
+            name, text, facts = self.task.describe_score(y, search.held_out_score_, SEARCHED)
             self.report.add(name, text, **facts)
-        return predicted
+
+    def describe_model(self, model):
+        """Add what there is to say about a fitted model, and return facts to be saved."""
+        describe_scaling(model, self.report)
+        facts = describe(model, self.samples.X, self.samples.y, self.report)
+        describe_fit(unwrap(model), self.report)
+        return facts
 
     def finish(self, model, display, *, last=(), **notes):
         """Describe and save a fitted model, and print the report.
@@ -135,10 +152,7 @@ class Job:
         **notes
             Saved with the model.
         """
-        samples = self.samples
-        describe_scaling(model, self.report)
-        facts = describe(model, samples.X, samples.y, self.report)
-        describe_fit(unwrap(model), self.report)
+        facts = self.describe_model(model)
         for name, text, more in last:
             self.report.add(name, text, **more)
         if self._plot is not None:

@@ -31,7 +31,9 @@ def probabilities_of(estimator, X, model):
     return estimator.predict_proba(X)
 
 
-def predictions_table(estimator, predicted, ids, scores=None, probabilities=None):
+def predictions_table(
+    estimator, predicted, ids, scores=None, probabilities=None, *, heading=None
+):
     """Return predictions as the text of a CSV table.
 
     Parameters
@@ -42,9 +44,12 @@ def predictions_table(estimator, predicted, ids, scores=None, probabilities=None
         Columns that come first.
     scores, probabilities : ndarray, default=None
         Columns that come last.
+    heading : str, default=None
+        Of the column of predictions; by default what they are.
     """
-    is_classifier = hasattr(estimator, "classes_")
-    header = [*ids, "label" if is_classifier else "prediction"]
+    if heading is None:
+        heading = "label" if hasattr(estimator, "classes_") else "prediction"
+    header = [*ids, heading]
     columns = [*ids.values(), predicted.tolist()]
     if scores is not None:
         rows = scores.reshape(predicted.size, -1)
@@ -61,7 +66,7 @@ def predictions_table(estimator, predicted, ids, scores=None, probabilities=None
     return out.getvalue()
 
 
-def describe_predictions(estimator, samples, predicted, report):
+def describe_predictions(estimator, samples, predicted, report, of=""):
     """Add to the report how good predictions are, where the data have a target.
 
     Parameters
@@ -70,6 +75,8 @@ def describe_predictions(estimator, samples, predicted, report):
     samples : Dataset
     predicted : ndarray of shape (n_samples,)
     report : Report
+    of : str, default=""
+        Begins the names of the lines and facts.
 
     Returns
     -------
@@ -84,7 +91,7 @@ def describe_predictions(estimator, samples, predicted, report):
     if y.dtype.kind == "O":
         rows = np.flatnonzero([label is not None for label in y])
     if task_of(estimator).name == "regression":
-        return _describe_numbers(y, rows, predicted, report)
+        return _describe_numbers(task_of(estimator), y, rows, predicted, report, of)
     known = estimator.classes_.astype(str)
     labels = y[rows].astype(str)
     is_known = np.isin(labels, known)
@@ -104,33 +111,30 @@ def describe_predictions(estimator, samples, predicted, report):
         )
     right = int(np.sum(predicted[rows].astype(str) == labels))
     most, share = task_of(estimator).majority(labels)
+    facts = {"accuracy": right / rows.size, "n_right": right, "majority_share": share}
     report.add(
-        "accuracy",
+        f"{of}accuracy",
         f"{right / rows.size:.4f} ({right} of {rows.size}), always {str(most)!r}: {share:.4f}",
-        accuracy=right / rows.size,
-        n_right=right,
-        baseline_accuracy=share,
+        **_prefixed(facts, of),
     )
     return rows
 
 
-def _describe_numbers(y, rows, predicted, report):
+def _describe_numbers(task, y, rows, predicted, report, of):
     try:
         values = y[rows].astype(np.float64)
     except ValueError:
         report.add("note", "the target of the data is text: no error")
         return rows[:0]
-    rmse, r2 = root_mean_square(predicted[rows] - values), _r2(values, predicted[rows])
+    rmse, r2 = root_mean_square(predicted[rows] - values), task.score(values, predicted[rows])
+    always = root_mean_square(values - values.mean())
     report.add(
-        "error",
-        f"{rmse:.4g} root mean square, always the mean: {root_mean_square(values - values.mean()):.4g}"
-        f"; R² {r2:.4f}",
-        rmse=rmse,
-        r2=r2,
+        f"{of}error",
+        f"{rmse:.4g} root mean square, always their mean: {always:.4g}; R² {r2:.4f}",
+        **_prefixed({"rmse": rmse, "r2": r2}, of),
     )
     return rows
 
 
-def _r2(y, predicted):
-    spread = float(np.sum((y - np.mean(y)) ** 2))
-    return 1 - float(np.sum((y - predicted) ** 2)) / spread if spread > 0 else 0.0
+def _prefixed(facts, of):
+    return {f"{of.strip()}_{name}" if of else name: fact for name, fact in facts.items()}

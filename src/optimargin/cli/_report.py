@@ -27,11 +27,11 @@ class Report:
     def add(self, name, text, **facts):
         """Add a line for people, and the same facts for JSON."""
         self._lines.append((name, text))
-        self._facts.update(facts)
+        self.tell(**facts)
 
     def tell(self, **facts):
-        """Add facts for JSON alone."""
-        self._facts.update(facts)
+        """Add facts for JSON alone; those that are None are not known."""
+        self._facts.update({name: fact for name, fact in facts.items() if fact is not None})
 
     def facts_starting_with(self, *beginnings):
         """Return the facts whose names begin so."""

@@ -7,7 +7,11 @@ import numpy as np
 import optimargin
 from optimargin.tasks import winning_class
 
-LEFT_OUT_UP_TO = 5000  # samples: leaving each of them out costs as much as one more fit
+LEFT_OUT_UP_TO = 5000
+"""Samples, or features of a linear model: up to here, leaving out costs about one more fit."""
+LEAVE_ONE_OUT = "leave-one-out"
+SEARCHED = "folds left out in the search"
+N_FOLDS = 5  # of baselines
 _MANY = 20  # different numbers from which on a target is rather a measurement
 
 
@@ -19,10 +23,13 @@ class Task(ABC):
     name : str
     step : str
         What the estimator is called in a pipeline.
+    measure : str
+        What `score` returns.
     """
 
     name: str
     step: str
+    measure: str
 
     @abstractmethod
     def estimator_class(self, machine, *, search=False):
@@ -41,6 +48,10 @@ class Task(ABC):
         """Return how good held-out predictions are, as (name, text, facts)."""
 
     @abstractmethod
+    def describe_score(self, y, score, how):
+        """Return a score that is known without predictions, as (name, text, facts)."""
+
+    @abstractmethod
     def describe_training(self, y, predicted, of):
         """Return how good predictions of the training data are, as (name, text, facts)."""
 
@@ -48,11 +59,19 @@ class Task(ABC):
     def score(self, y, predicted):
         """Return one number, the larger the better."""
 
+    @abstractmethod
+    def baselines(self):
+        """Return estimators to compare with, by name; the first looks at no feature."""
+
+    @abstractmethod
+    def folds(self, y):
+        """Return a splitter."""
+
 
 class Classification(Task):
     """Labels."""
 
-    name, step = "classification", "classify"
+    name, step, measure = "classification", "classify", "accuracy"
 
     def estimator_class(self, machine, *, search=False):
         """Return a classifier."""
@@ -66,7 +85,7 @@ class Classification(Task):
 
     def leave_one_out(self, estimator, X, y):
         """Return labels in closed form."""
-        if not hasattr(estimator, "loo_decision_function") or X.shape[0] > LEFT_OUT_UP_TO:
+        if not hasattr(estimator, "loo_decision_function") or not _is_quick(estimator, X):
             return None
         return self.labels_of(estimator, estimator.loo_decision_function(X, y))
 
@@ -77,12 +96,20 @@ class Classification(Task):
 
     def describe_estimate(self, y, predicted, how):
         """Return the accuracy, beside that of the most frequent class."""
-        accuracy = self.score(y, predicted)
+        return self.describe_score(y, self.score(y, predicted), how)
+
+    def describe_score(self, y, score, how):
+        """Return the accuracy, beside that of the most frequent class."""
         most, share = self.majority(y)
         return (
             "estimated accuracy",
-            f"{accuracy:.4f} ({how}), always {str(most)!r}: {share:.4f}",
-            {"estimated_accuracy": accuracy, "estimated_by": how, "baseline_accuracy": share},
+            f"{score:.4f} ({how}), always {str(most)!r}: {share:.4f}",
+            {
+                "estimated_accuracy": score,
+                "estimated_by": how,
+                "baseline_accuracy": share,
+                "loo_error": 1 - score if how == LEAVE_ONE_OUT else None,
+            },
         )
 
     def describe_training(self, y, predicted, of):
@@ -104,11 +131,30 @@ class Classification(Task):
         """Return the accuracy."""
         return float(np.mean(predicted == y))
 
+    def baselines(self):
+        """Return the majority, a logistic regression and an SVM."""
+        from sklearn.dummy import DummyClassifier
+        from sklearn.linear_model import LogisticRegression
+        from sklearn.svm import SVC
+
+        return {
+            "most frequent class": DummyClassifier(),
+            "logistic regression": LogisticRegression(max_iter=1000),
+            "SVC": SVC(),
+        }
+
+    def folds(self, y):
+        """Return folds with each class in each of them, as far as that is possible."""
+        from sklearn.model_selection import StratifiedKFold
+
+        most = int(np.unique(y, return_counts=True)[1].max())
+        return StratifiedKFold(max(2, min(N_FOLDS, most)), shuffle=True, random_state=0)
+
 
 class Regression(Task):
     """Measurements."""
 
-    name, step = "regression", "regress"
+    name, step, measure = "regression", "regress", "R²"
 
     def estimator_class(self, machine, *, search=False):
         """Return a regressor."""
@@ -128,7 +174,7 @@ class Regression(Task):
 
     def leave_one_out(self, estimator, X, y):
         """Return numbers in closed form."""
-        if not hasattr(estimator, "loo_prediction") or X.shape[0] > LEFT_OUT_UP_TO:
+        if not hasattr(estimator, "loo_prediction") or not _is_quick(estimator, X):
             return None
         return estimator.loo_prediction(X, y)
 
@@ -147,6 +193,11 @@ class Regression(Task):
             },
         )
 
+    def describe_score(self, y, score, how):
+        """Return R²."""
+        facts = {"estimated_r2": score, "estimated_by": how}
+        return "estimated R²", f"{score:.4f} ({how}), always the mean: 0", facts
+
     def describe_training(self, y, predicted, of):
         """Return the root mean squared error, beside that of the mean, and R²."""
         rmse, r2 = root_mean_square(y - predicted), self.score(y, predicted)
@@ -162,8 +213,34 @@ class Regression(Task):
         spread = float(np.sum((y - np.mean(y)) ** 2))
         return 1 - float(np.sum((y - predicted) ** 2)) / spread if spread > 0 else 0.0
 
+    def baselines(self):
+        """Return the mean, a ridge regression and an SVM."""
+        from sklearn.compose import TransformedTargetRegressor
+        from sklearn.dummy import DummyRegressor
+        from sklearn.linear_model import RidgeCV
+        from sklearn.preprocessing import StandardScaler
+        from sklearn.svm import SVR
+
+        return {
+            "mean": DummyRegressor(),
+            "ridge regression": RidgeCV(np.logspace(-3, 3, 13)),
+            "SVR": TransformedTargetRegressor(SVR(), transformer=StandardScaler()),
+        }
+
+    def folds(self, y):
+        """Return folds."""
+        from sklearn.model_selection import KFold
+
+        return KFold(max(2, min(N_FOLDS, len(y))), shuffle=True, random_state=0)
+
 
 TASKS: dict[str, Task] = {task.name: task for task in (Classification(), Regression())}
+
+
+def _is_quick(estimator, X):
+    """Return whether leaving out every sample costs about one more fit."""
+    is_linear = type(estimator).__name__.startswith("Linear")
+    return min(X.shape) <= LEFT_OUT_UP_TO if is_linear else X.shape[0] <= LEFT_OUT_UP_TO
 
 
 def looks_like_regression(y):

@@ -133,15 +133,13 @@ def _leave_one_out(estimator, est, samples, report):
     import numpy as np
 
     from optimargin.cli._preparation import transformed
-    from optimargin.cli._tasks import task_of
+    from optimargin.cli._tasks import LEAVE_ONE_OUT, task_of
 
     task = task_of(estimator)
     X = transformed(estimator, samples.X)
     predicted = task.leave_one_out(est, X, samples.y)
     if predicted is not None:
-        name, text, facts = task.describe_estimate(samples.y, predicted, "leave-one-out")
-        if task.name == "classification":
-            facts["loo_error"] = 1 - facts["estimated_accuracy"]
+        name, text, facts = task.describe_estimate(samples.y, predicted, LEAVE_ONE_OUT)
         report.add(name, text, **facts)
     if task.name == "regression":
         return

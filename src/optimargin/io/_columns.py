@@ -116,6 +116,7 @@ class TableAssembler:
         self._has_commas = has_commas
         self._left_out = {}
         self._with_commas = []
+        self._found_ids = {}
         self._remarks = list(remarks)
 
     def assemble(self, numbers, texts, labels, ids):
@@ -158,7 +159,8 @@ class TableAssembler:
             kinds=kinds,
             left_out=self._left_out,
             remarks=tuple(self._remarks),
-            ids=ids if isinstance(rows, slice) else {k: [v[r] for r in rows] for k, v in ids.items()},
+            ids={name: cells if isinstance(rows, slice) else [cells[row] for row in rows]
+                 for name, cells in (self._found_ids | ids).items()},
         )
 
     def reasons(self):
@@ -180,6 +182,8 @@ class TableAssembler:
             reason = self._is_no_category(j, cells, known, different)
             if reason is not None:
                 self._left_out[self._choice.shown(j)] = reason
+                if len(different) == len(cells):
+                    self._found_ids[self._choice.shown(j)] = cells
                 return None
         column = np.empty(len(cells), dtype=object)
         column[:] = [np.nan if cell is None else cell for cell in cells]
@@ -275,6 +279,8 @@ class TableAssembler:
                     reason = "is an id: all values differ"
         if reason is not None:
             self._left_out[name] = reason
+            if not np.isnan(column).any():
+                self._found_ids[name] = column.astype(np.int64).tolist()
         return reason is not None
 
     def _with_marks(self, column):

@@ -34,7 +34,8 @@ class Dataset:
     remarks : tuple of str
         What else the reader found out, for people.
     ids : dict of list
-        Columns that were asked for as they are written.
+        Columns that were asked for as they are written, and those left out whose cells all
+        differ.
     """
 
     X: np.ndarray | csr_matrix
