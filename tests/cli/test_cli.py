@@ -94,7 +94,7 @@ def data_of(flowers):
 def test_train_fits_what_the_library_fits(options, expected, run, flowers, tmp_path):
     code, out, err = run("train", flowers, tmp_path / "m", *options)
     assert (code, err) == (0, "")
-    assert "100 samples, 4 features, 2 classes, labels in column 'kind'" in out
+    assert "100 samples, 4 features, 2 classes, target in column 'kind'" in out
     X, y = data_of(flowers)
     model = load_model(tmp_path / "m")
     np.testing.assert_array_equal(
@@ -231,7 +231,9 @@ def test_inspect_shows_the_model(run, flowers, tmp_path):
     model = load_model(tmp_path / "m")
     X, y = data_of(flowers)
     scores = model[-1].loo_decision_function(model[0].transform(X), y)
-    assert facts["loo_error"] == np.mean(model.classes_[(scores > 0).astype(int)] != y)
+    error = np.mean(model.classes_[(scores > 0).astype(int)] != y)
+    assert facts["loo_error"] == pytest.approx(error)
+    assert facts["estimated_accuracy"] == pytest.approx(1 - error)
     assert facts["loo_error"] <= facts["loo_error_bound_valid"][0]
     run("train", flowers, tmp_path / "m", "-q", "--ldm")
     assert "bound, printed" in run("inspect", tmp_path / "m", "--data", flowers)[1]
@@ -349,7 +351,7 @@ def test_select_tells_scaling_and_leave_one_out_error(run, flowers, tmp_path):
     assert code == 0
     assert told["scaling"] == "StandardScaler"
     assert 0 < told["loo_error"] < 0.2
-    assert "StandardScaler, part of the model" in run("inspect", tmp_path / "m")[1]
+    assert "StandardScaler (part of the model)" in run("inspect", tmp_path / "m")[1]
 
 
 def test_search_counts_its_evaluations_to_the_end(run, flowers, tmp_path):
@@ -370,7 +372,7 @@ def test_predict_says_what_it_took_for_granted(run, flowers, tmp_path):
 
 @pytest.mark.parametrize(
     ("row", "message"),
-    [("1,inf,a", "'inf' is not finite"), ("1,x,a", "--label if these are the classes")],
+    [("1,inf,a", "'inf' is not finite"), ("1,x,a", "--target names the column of the classes")],
 )
 def test_bad_cells_come_with_advice(row, message, run, tmp_path):
     path = tmp_path / "bad.csv"
@@ -379,9 +381,3 @@ def test_bad_cells_come_with_advice(row, message, run, tmp_path):
     assert code == 1
     assert f"{path}, line 4, column 2 ('q')" in err
     assert message in err
-
-
-def test_measurements_are_no_labels(run, tmp_path):
-    path = tmp_path / "heights.csv"
-    path.write_text("p,q,height\n1,2,1.75\n2,1,1.62\n3,4,1.81\n")
-    assert "name the column of the classes" in run("train", path, tmp_path / "m")[2]

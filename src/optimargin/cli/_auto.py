@@ -14,8 +14,8 @@ from optimargin.io import DataFileError, read_data
 from optimargin.io._files import write_bytes
 from optimargin.margins import unwrap
 
-KERNEL_UP_TO = 20_000
-"""Samples times outputs: a model with a kernel takes minutes for more."""
+KERNEL_UP_TO = 10_000
+"""Samples times outputs: for more, landmarks stand for the kernel matrix."""
 _SVM_UP_TO = 5000  # samples: an SVM of more takes minutes in cross-validation
 
 
@@ -86,7 +86,7 @@ def tune(job, machine, *, tell):
     """
     candidates = []
     for kind in _machines(job, machine):
-        found = search_parameters(job, kind, scoring=None, grid=None, tell=tell)
+        found = search_parameters(job, kind, tell=tell, **_effort(job, kind))
         with job.report.working("leaving one out"):
             predicted = job.task.leave_one_out(unwrap(found.model), found.X, job.samples.y)
         if predicted is None:
@@ -105,13 +105,21 @@ def _machines(job, machine):
     is_named = machine.linear or machine.ldm or machine.kernel is not None
     if is_named or machine.solver is not None:
         return [machine]
+    return [machine, replace(machine, linear=True)]
+
+
+def _effort(job, machine):
+    """Return how many samples a search uses, so that it takes seconds for many classes, too."""
     n_outputs = 1
     if job.task.name == "classification":
         n_classes = np.unique(job.samples.y).size
         n_outputs = 1 if n_classes == 2 else n_classes
-    linear = replace(machine, linear=True)
-    is_quick = len(job.samples.y) * n_outputs <= KERNEL_UP_TO
-    return [machine, linear] if is_quick else [linear]
+    if machine.linear:
+        return {"max_samples": max(1000, 20_000 // n_outputs)}
+    n_samples = int(2000 / n_outputs ** (1 / 3))  # a fit costs the cube of them
+    if machine.ldm or len(job.samples.y) * n_outputs <= KERNEL_UP_TO:
+        return {"max_samples": n_samples}
+    return {"landmarks": n_samples}
 
 
 def compare(job):

@@ -8,7 +8,13 @@ from scipy.sparse import issparse
 
 from optimargin.cli import _options as opt
 from optimargin.cli._model import layout_of
-from optimargin.cli._preparation import describe_preparation, make_steps, transformed, with_steps
+from optimargin.cli._preparation import (
+    describe_preparation,
+    make_steps,
+    scaler_of,
+    transformed,
+    with_steps,
+)
 from optimargin.cli._tasks import (
     LEAVE_ONE_OUT,
     SEARCHED,
@@ -231,8 +237,12 @@ def describe_scaling(model, report):
     """Add to the report how a model prepares its features, if it does."""
     words = describe_preparation(model)
     if words is not None:
-        scaling = next((w for w in words.split(", ") if w.endswith("Scaler")), None)
-        report.add("prepared", f"{words}; part of the model", preparation=words, scaling=scaling)
+        report.add(
+            "prepared",
+            f"{words} (part of the model)",
+            preparation=words,
+            scaling=scaler_of(model),
+        )
 
 
 def describe(model, X, y, report):

@@ -32,8 +32,8 @@ th, td { text-align: left; padding: .35rem .6rem; border-bottom: 1px solid var(-
   vertical-align: top; }
 td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 .bar { background: var(--other); height: .8rem; border-radius: 3px; min-width: 1px; }
-.ours .bar { background: var(--ours); } .ours td { font-weight: 600; }
-td.meter { width: 30%; min-width: 6rem; }
+.ours .bar { background: var(--ours); } .ours td { font-weight: 600; } small { font-weight: 400; }
+td.meter { width: 40%; min-width: 6rem; vertical-align: middle; }
 table.matrix { width: auto; } table.matrix td { text-align: right; min-width: 3rem; }
 table.matrix th { font-weight: 500; }
 code { background: #eef2f6; padding: .1rem .3rem; border-radius: 4px; overflow-wrap: anywhere; }
@@ -129,16 +129,16 @@ def _comparison(task, rows):
     is_tested = any(row.test_score is not None for row in rows)
     head = f"<th>model</th><th class='number'>{task.measure}</th>"
     head += "<th class='number'>on new data</th>" if is_tested else ""
-    head += "<th class='meter'></th><th>estimated by</th>"
+    head += "<th class='meter'></th>"
     lines = []
     for k, row in enumerate(rows):
         score = "–" if row.score is None else f"{row.score:.3f}"
-        cells = f"<td>{escape(row.name)}</td><td class='number'>{score}</td>"
+        name = f"{escape(row.name)}<br><small class='soft'>{escape(row.how)}</small>"
+        cells = f"<td>{name}</td><td class='number'>{score}</td>"
         if is_tested:
             cells += f"<td class='number'>{row.test_score:.3f}</td>"
         length = 100 * min(1.0, max(0.0, row.score or 0.0))
         cells += f"<td class='meter'><div class='bar' style='width:{length:.1f}%'></div></td>"
-        cells += f"<td class='soft'>{escape(row.how)}</td>"
         lines.append(f"<tr{' class=ours' if k == 0 else ''}>{cells}</tr>")
     return (
         "<h2>Beside simpler models</h2><div class='scroll'><table>"

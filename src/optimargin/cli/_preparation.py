@@ -103,19 +103,30 @@ def describe_preparation(model):
     words = []
     for _, step in model.steps[:-1]:
         parts = getattr(step, "transformers_", [(None, step, None)])
-        for _, part, _ in parts:
+        for name, part, _ in parts:
             inner = [each for _, each in part.steps] if hasattr(part, "steps") else [part]
-            words += [text for text in map(_in_words, inner) if text is not None]
-    return ", ".join(words) if words else None
+            told = ", ".join(_in_words(each) for each in inner if not isinstance(each, str))
+            if told:
+                words.append(told if name is None else f"{name}: {told}")
+    return "; ".join(words) if words else None
+
+
+def scaler_of(model):
+    """Return the name of the class that scales the numbers of a model, or None."""
+    if not hasattr(model, "steps"):
+        return None
+    steps = [step for _, step in model.steps[:-1]]
+    for step in list(steps):
+        for _, part, _ in getattr(step, "transformers_", []):
+            steps += [each for _, each in getattr(part, "steps", [])]
+    names = [type(step).__name__ for step in steps]
+    return next((name for name in names if name.endswith("Scaler")), None)
 
 
 def _in_words(step):
     kind = type(step).__name__
     if kind == "SimpleImputer":
-        fill = "most frequent category" if step.strategy == "most_frequent" else step.strategy
-        return f"missing values: {fill}"
+        return f"{step.strategy.replace('_', ' ')} for missing values"
     if kind == "OneHotEncoder":
-        n_columns, n_made = step.n_features_in_, len(step.get_feature_names_out())
-        return f"categories: {n_columns} {'column' if n_columns == 1 else 'columns'} one-hot as {n_made}"
-    return None if isinstance(step, str) else kind
-
+        return f"one-hot ({step.n_features_in_} become {len(step.get_feature_names_out())})"
+    return kind

@@ -16,6 +16,8 @@ class Found:
         The fitted search.
     model : estimator
         What is saved: the chosen estimator, after the preparation of its data.
+    chosen : dict of float
+        The chosen parameters by name.
     X : {ndarray, CSR matrix}
         The samples, prepared.
     by : str
@@ -24,13 +26,9 @@ class Found:
 
     search: Any
     model: Any
+    chosen: dict[str, float]
     X: Any
     by: str
-
-    @property
-    def chosen(self):
-        """The chosen parameters by name."""
-        return best_parameters(self.search)
 
     @property
     def name(self):
@@ -40,7 +38,11 @@ class Found:
     @property
     def shown(self):
         """The chosen estimator as text."""
-        return f"{self.name}({_listed(self.chosen)})"
+        from optimargin.margins import unwrap
+
+        landmarks = getattr(unwrap(self.model), "approximation", None) is not None
+        more = ", approximation='nystrom'" if landmarks else ""
+        return f"{self.name}({_listed(self.chosen)}{more})"
 
     def objective_line(self):
         """Return what the report says about the search: name, text and facts."""
@@ -61,7 +63,9 @@ class Found:
         }
 
 
-def search_parameters(job, machine, *, scoring, grid, tell, **options):
+def search_parameters(
+    job, machine, *, scoring=None, grid=None, tell, landmarks=None, **options
+):
     """Search for parameters and fit with them.
 
     Parameters
@@ -69,10 +73,12 @@ def search_parameters(job, machine, *, scoring, grid, tell, **options):
     job : Job
         Its data are read.
     machine : Machine
-    scoring : str or None
-    grid : "paper" or None
+    scoring : str, default=None
+    grid : "paper", default=None
     tell : bool
         Whether to show progress.
+    landmarks : int, default=None
+        Choose with so many samples, and fit a kernel model of landmarks to all of them.
     **options
         Of the search.
 
@@ -80,6 +86,8 @@ def search_parameters(job, machine, *, scoring, grid, tell, **options):
     -------
     found : Found
     """
+    from sklearn.base import clone
+
     from optimargin.cli._preparation import prepared
 
     kind = job.task.estimator_class(machine, search=True)
@@ -89,18 +97,27 @@ def search_parameters(job, machine, *, scoring, grid, tell, **options):
     steps = job.steps()
     X = prepared(steps, job.samples.X)
     search = job.make(kind, machine, **parameters, verbose=int(tell))
+    y = job.samples.y
+    rows = slice(None) if landmarks is None else job.task.sample(y, landmarks)
     try:
         with job.report.working("selecting"):
-            search.fit(X, job.samples.y)
+            search.fit(X[rows], y[rows])
     except KeyboardInterrupt:
         raise KeyboardInterrupt(_kept(search)) from None
+    chosen, best = best_parameters(search), search.best_estimator_
+    if landmarks is not None:
+        factor = len(y) / len(rows)  # penalties are per sample
+        chosen |= {name: chosen[name] * factor for name in ("C1", "C2") if name in chosen}
+        best = clone(best).set_params(**chosen, approximation="nystrom")
+        with job.report.working("training", best):
+            best.fit(X, y)
     if scoring is not None:
         by = scoring
     elif grid is not None:
         by = "accuracy" if job.task.name == "classification" else "held-out score"
     else:
         by = "of the search, not an accuracy"
-    return Found(search, job.with_steps(steps, search.best_estimator_), X, by)
+    return Found(search, job.with_steps(steps, best), chosen, X, by)
 
 
 def best_parameters(search):

@@ -67,6 +67,10 @@ class Task(ABC):
     def folds(self, y):
         """Return a splitter."""
 
+    def sample(self, y, size):
+        """Return some of the rows, in order."""
+        return np.sort(np.random.default_rng(0).permutation(len(y))[:size])
+
 
 class Classification(Task):
     """Labels."""
@@ -142,6 +146,12 @@ class Classification(Task):
             "logistic regression": LogisticRegression(max_iter=1000),
             "SVC": SVC(),
         }
+
+    def sample(self, y, size):
+        """Return some of the rows, in order, with at least two of each class."""
+        order = np.random.default_rng(0).permutation(len(y))
+        some = [order[y[order] == label][:2] for label in np.unique(y)]
+        return np.unique(np.concatenate([order[:size], *some]))
 
     def folds(self, y):
         """Return folds with each class in each of them, as far as that is possible."""
@@ -239,8 +249,12 @@ TASKS: dict[str, Task] = {task.name: task for task in (Classification(), Regress
 
 def _is_quick(estimator, X):
     """Return whether leaving out every sample costs about one more fit."""
-    is_linear = type(estimator).__name__.startswith("Linear")
-    return min(X.shape) <= LEFT_OUT_UP_TO if is_linear else X.shape[0] <= LEFT_OUT_UP_TO
+    n_columns = X.shape[0]
+    if type(estimator).__name__.startswith("Linear"):
+        n_columns = X.shape[1]
+    elif getattr(estimator, "approximation", None) is not None:
+        n_columns = estimator.support_vectors_.shape[0]  # landmarks
+    return min(n_columns, X.shape[0]) <= LEFT_OUT_UP_TO
 
 
 def looks_like_regression(y):

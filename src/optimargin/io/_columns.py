@@ -26,6 +26,7 @@ _WRITTEN = {
     ",": re.compile(rf"[+-]?(\d{{1,3}}(\.\d{{3}})+|\d*)(,\d+|(?<=\d)){_POWER}"),
     ".": re.compile(rf"[+-]?(\d{{1,3}}(,\d{{3}})+|\d*)(\.\d+|(?<=\d)\.?){_POWER}"),
 }
+_SHOWN = 5  # names in a message
 _FEW = 20  # so many different texts are categories in any table
 _MOSTLY = 0.8  # a column with at least this share of numbers is one of numbers
 
@@ -148,7 +149,9 @@ class TableAssembler:
         X = _stacked(list(columns.values()))
         label = self._choice.label
         if self._with_commas:
-            shown = ", ".join(repr(name) for name in self._with_commas)
+            shown = ", ".join(repr(name) for name in self._with_commas[:_SHOWN])
+            more = len(self._with_commas) - _SHOWN
+            shown += f" and {more} more columns" if more > 0 else ""
             self._remarks.append(f"commas are decimal marks in {shown}")
         return Dataset(
             X if isinstance(rows, slice) else X[rows],
@@ -269,13 +272,11 @@ class TableAssembler:
             if self._layout.allow_missing:
                 reason = "has no values"
         elif name not in self._layout.keep and self._choice.names is not None:
-            first = column[0]
-            if _is_unnamed(name, j) and first in (0, 1):
-                if np.array_equal(column, np.arange(first, first + column.size)):
+            whole = np.array_equal(column, np.rint(column))
+            if whole and np.unique(column).size == column.size:
+                if _is_unnamed(name, j):
                     reason = "numbers the rows"
-            elif _ID_NAME.fullmatch(name) and column.size > 5:
-                whole = np.array_equal(column, np.rint(column))
-                if whole and np.unique(column).size == column.size:
+                elif _ID_NAME.fullmatch(name) and column.size > 5:
                     reason = "is an id: all values differ"
         if reason is not None:
             self._left_out[name] = reason

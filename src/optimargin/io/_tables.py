@@ -106,8 +106,8 @@ def find_separator(text):
     most = max(_SEPARATORS, key=lambda mark: counts[mark][0] if lines else 0)
     if lines and counts[most][0]:
         return most
-    words = {len(line.split()) for line in lines}
-    if len(words) == 1 and words.pop() > 1:
+    words = [len(line.split()) for line in lines]
+    if words and min(words) > 1 and words.count(words[0]) > len(words) / 2:
         return " "
     used = [mark for mark in _SEPARATORS if any(counts[mark])]
     return used[0] if used else None
