@@ -66,7 +66,7 @@ def test_histogram_holds_all_weight_and_marks_the_mean(odm, data):
 def test_legend_tells_mean_variance_and_band(odm, data):
     display = MarginDistributionDisplay.from_estimator(odm, *data)
     distribution = display.distribution
-    numbers = f"mean {distribution.mean:.2f}, variance {distribution.variance:.3f}"
+    numbers = f"mean {distribution.mean:.2f}, variance {distribution.variance:.3g}"
     assert legend(display) == [f"LinearODMClassifier\n{numbers}", "band 1 ± D, D = 0.25"]
 
 

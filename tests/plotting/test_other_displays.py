@@ -95,7 +95,7 @@ def test_grid_becomes_a_map_of_the_best_cells(moons):
     assert image.shape == (2, 3)
     assert image.min() == pytest.approx(1 - search.best_score_)
     assert display.names == ("C1", "C2")
-    assert legend(display) == [f"chosen: {1 - search.best_score_:.3f}"]
+    assert legend(display) == [f"chosen: {1 - search.best_score_:.4f}"]
 
 
 def test_search_without_a_grid_becomes_points(moons):

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from optimargin.cli._report import print_error
+from optimargin.cli._report import fail, print_error
 
 app = typer.Typer(help="The data sets of the paper.", no_args_is_help=True)
 
@@ -30,11 +30,18 @@ def fetch(names: Annotated[list[str], typer.Argument(help="Names of data sets, o
     from optimargin.datasets import (
         CorruptDatasetError,
         DatasetUnavailableError,
+        find_set,
         list_paper_datasets,
         load_paper_dataset,
     )
 
     failed = False
+    if names != ["all"]:
+        for name in names:
+            try:
+                find_set(name)
+            except ValueError as error:
+                fail(str(error).replace("list_paper_datasets()", "optimargin data list"))
     for name in list_paper_datasets() if names == ["all"] else names:
         try:
             dataset = load_paper_dataset(name)

@@ -191,6 +191,9 @@ def status(
     datasets: DatasetsOption = None,
     methods: MethodsOption = None,
     repeats: RepeatsOption = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="The progress of `run --quick`.")
+    ] = False,
     store: StoreOption = DEFAULT_STORE,
 ):
     """Show the progress of a study, its failed units, and the time left."""
@@ -199,7 +202,7 @@ def status(
         from optimargin.study.runner import describe, progress
         from optimargin.study.store import Store
 
-        units = _planned(table, datasets, methods, repeats)
+        units = _planned(table, datasets, methods, repeats, quick)
         opened = Store(store, create=False)
         typer.echo(describe(progress(opened, units)))
         for r in opened.results():

@@ -8,11 +8,29 @@ from sklearn.base import ClassifierMixin, _fit_context
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 
+from optimargin._warnings import warn_user
 from optimargin.estimators._base import BaseLearner
 from optimargin.estimators._callbacks import with_callbacks
 from optimargin.tasks import Classification, check_known, one_or_all
 
 CLASS_WEIGHT = [dict, StrOptions({"balanced"}), None]
+
+
+_MANY = 20  # classes; more numbers than that, each of
+_FEW = 5  # samples at most, look like measurements
+
+
+def no_probabilities():
+    """Return a property in place of ``predict_proba``: it is missing, and says what to use."""
+
+    def missing(self):
+        name = type(self).__name__
+        raise AttributeError(
+            f"{name} has no predict_proba: its decision values are no probabilities. Use "
+            f"sklearn.calibration.CalibratedClassifierCV({name}(), ensemble=False)."
+        )
+
+    return property(missing, doc="Not available: see `CalibratedClassifierCV`.")
 
 
 class Classifier(ClassifierMixin, BaseLearner):
@@ -47,7 +65,14 @@ class Classifier(ClassifierMixin, BaseLearner):
 
     def _make_task(self, y, weight, dtype):
         check_classification_targets(y)
-        return Classification.from_labels(y, weight, self.class_weight)
+        task = Classification.from_labels(y, weight, self.class_weight)
+        n_classes = task.classes.size
+        if y.dtype.kind in "iuf" and n_classes > _MANY and len(y) < _FEW * n_classes:
+            warn_user(
+                f"y has {n_classes} different numbers in {len(y)} samples, as measurements have: "
+                "use ODMRegressor or LinearODMRegressor unless these are classes."
+            )
+        return task
 
     def _make_known_task(self, y, weight, dtype):
         check_known(
@@ -73,6 +98,8 @@ class Classifier(ClassifierMixin, BaseLearner):
         """
         scores = self._scores(X)
         return self._task().decode(scores)
+
+    predict_proba = no_probabilities()
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Return the decision values.

@@ -27,7 +27,7 @@ from optimargin._warnings import warn_user
 from optimargin.designs import canonical
 from optimargin.estimators._base import BaseLearner
 from optimargin.estimators._callbacks import CallbackSupportMixin, FitTasks, with_callbacks
-from optimargin.estimators._classifier import CLASS_WEIGHT, Classifier
+from optimargin.estimators._classifier import CLASS_WEIGHT, Classifier, no_probabilities
 from optimargin.estimators._doc_link import DocLinkMixin
 from optimargin.estimators._forms import KERNEL_CONSTRAINTS
 from optimargin.estimators._store import StoreMixin, public_attributes
@@ -48,6 +48,7 @@ from optimargin.selection.search import N_FINALISTS, HeldOutLoss, StopSearch, se
 from optimargin.tasks import Classification, Regression, Task
 
 # Scorers that routing is told of where our own criteria decide: they take the same metadata.
+_PLAIN_SCORER = {Classification: "accuracy", Regression: "r2"}
 _ANY_SCORER = {Classification: "accuracy", Regression: "neg_mean_absolute_error"}
 
 GRID = ["array-like", StrOptions({"paper"}), None]
@@ -101,6 +102,11 @@ class BaseSelectionCV(
 
     def _criterion(self, has_grid):
         return make_criterion(self.scoring, self._default_criterion(has_grid), self._task_type)
+
+    def _plain_criterion(self):
+        """Return what `score` measures, for people: the accuracy, or R²."""
+        name = _PLAIN_SCORER[self._task_type]
+        return make_criterion(name, self._default_criterion(has_grid=False), self._task_type)
 
     def _fixed(self) -> dict[str, Any]:
         """Return the parameters of the objective that are not chosen."""
@@ -232,7 +238,9 @@ class BaseSelectionCV(
         splits = self._splits(data, split_params)
         criterion = self._criterion(has_grid=True)
         n_splits = 1 if splits is None else len(splits)
+        plain = self._plain_criterion()
         scores = np.full((n_splits, len(grid)), np.nan)
+        plain_scores = np.full((n_splits, len(grid)), np.nan)
         used = np.flatnonzero(data.weight)
         progress = Progress(type(self).__name__, scores.size, "fits", self.verbose > 0)
 
@@ -246,6 +254,7 @@ class BaseSelectionCV(
             truth = data.truth(rows, f"The samples scored at {where}")
             points = [grid.points[place] for place in places]
             scores[s, places] = _scored(criterion, decisions, truth, points)
+            plain_scores[s, places] = [_score_or_nan(plain, d, truth) for d in decisions]
             progress.step(n_steps=len(places))
             if tasks.tick("points"):
                 raise StopSearch
@@ -260,7 +269,8 @@ class BaseSelectionCV(
                 table["std_test_score"] = scores.std(axis=0)
                 for s in range(n_splits):
                     table[f"split{s}_test_score"] = scores[s]
-            return {"cv_results_": table, **_choice(table, grid.smoothest_best(mean))}
+            best = grid.smoothest_best(mean)
+            return {"cv_results_": table, **_choice(table, best, plain_scores[:, best].mean())}
 
         try:
             run_grid(data, grid, splits, visit, self.n_jobs)
@@ -285,24 +295,28 @@ class BaseSelectionCV(
         progress = Progress(type(self).__name__, self.max_evals, "evaluations", self.verbose > 0)
         points: list[dict] = []
         scores: list[float] = []
+        plain = self._plain_criterion()
+        plain_scores: list[float] = []
         is_finalist: list[bool] = []
 
         def visit(evaluation, judge=None):
             point = loss.parameters(evaluation.x)
             value = 1.0 - evaluation.loss
+            truth = (judge or loss).truth
             if criterion is not guide:
-                truth = (judge or loss).truth
                 value = _scored(criterion, evaluation.decision[None], truth, [point])[0]
+            plain_scores.append(_score_or_nan(plain, evaluation.decision, truth))
             points.append(point)
             scores.append(value)
             is_finalist.append(judge is not None)
-            progress.step(f", best score {max(scores):.4f}")
+            progress.step(f", best objective {max(scores):.4f}")
             if tasks.tick("evaluation"):
                 raise StopSearch
 
         def results():
             table = _table(points[: len(scores)], np.array(scores), np.array(is_finalist))
-            return {"cv_results_": table, **_choice(table, table["rank_test_score"].argmin())}
+            best = table["rank_test_score"].argmin()
+            return {"cv_results_": table, **_choice(table, best, plain_scores[best])}
 
         try:
             with single_threaded(data.n_samples):
@@ -375,6 +389,7 @@ class ClassifierCV(ClassifierMixin, BaseSelectionCV):
 
     decision_function = forwarded(Classifier.decision_function)
     predict = forwarded(Classifier.predict)
+    predict_proba = no_probabilities()
 
 
 def _scorable(rows, weight):
@@ -409,10 +424,20 @@ def _table(points, mean, is_finalist=None):
     return table
 
 
-def _choice(table, index):
+def _score_or_nan(criterion, decision, truth):
+    """Return a score that is told, not chosen by: too few samples leave it unknown."""
+    try:
+        return criterion.score(decision, truth)
+    except ValueError:
+        return np.nan
+
+
+def _choice(table, index, plain_score):
     """Return what is said about the chosen point."""
     return {
         "best_index_": int(index),
+        "best_params_": dict(table["params"][index]),
+        "held_out_score_": float(plain_score),
         "best_score_": float(table["mean_test_score"][index]),
         **{f"{name}_": value for name, value in table["params"][index].items()},
     }

@@ -66,7 +66,7 @@ class LDMClassifierCV(KernelSelectionCV, _LDMSelectionCV):
         The chosen parameters.
     gamma_ : float
         The chosen kernel parameter, for kernels that have one.
-    best_score_, best_index_, cv_results_
+    best_params_, held_out_score_, best_score_, best_index_, cv_results_
         As in `ODMClassifierCV`.
     best_estimator_ : LDMClassifier
         The refitted classifier, whose fitted attributes (``classes_``, ``support_``,
@@ -168,7 +168,7 @@ class LinearLDMClassifierCV(_LDMSelectionCV):
     ----------
     C_, lambda1_, lambda2_ : float
         The chosen parameters.
-    best_score_, best_index_, cv_results_
+    best_params_, held_out_score_, best_score_, best_index_, cv_results_
         As in `ODMClassifierCV`.
     best_estimator_ : LinearLDMClassifier
         The refitted classifier, whose fitted attributes (``coef_``, ``intercept_``, ...) are

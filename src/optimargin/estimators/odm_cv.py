@@ -75,6 +75,10 @@ class ODMClassifierCV(KernelSelectionCV, _ODMSelectionCV):
         The chosen parameters.
     gamma_ : float
         The chosen kernel parameter, for kernels that have one.
+    best_params_ : dict
+        The chosen parameters by name.
+    held_out_score_ : float
+        The accuracy of held-out predictions at the chosen point, whatever it was chosen by.
     best_score_ : float
         The held-out score of the chosen point.
     best_index_ : int
@@ -188,7 +192,7 @@ class LinearODMClassifierCV(_ODMSelectionCV):
     ----------
     C1_, C2_, D_ : float
         The chosen parameters.
-    best_score_, best_index_, cv_results_
+    best_params_, held_out_score_, best_score_, best_index_, cv_results_
         As in `ODMClassifierCV`.
     best_estimator_ : LinearODMClassifier
         The refitted classifier, whose fitted attributes (``coef_``, ``intercept_``, ...) are

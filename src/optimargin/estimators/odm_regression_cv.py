@@ -142,6 +142,10 @@ class ODMRegressorCV(KernelSelectionCV, _ODMRegressorCV):
         The chosen parameters.
     gamma_ : float
         The chosen kernel parameter, for kernels that have one.
+    best_params_ : dict
+        The chosen parameters by name.
+    held_out_score_ : float
+        The R² of held-out predictions at the chosen point, whatever it was chosen by.
     best_score_ : float
         The held-out score of the chosen point.
     best_index_ : int
@@ -262,7 +266,7 @@ class LinearODMRegressorCV(_ODMRegressorCV):
     ----------
     C1_, C2_, epsilon_ : float
         The chosen parameters.
-    best_score_, best_index_, cv_results_, outliers_
+    best_params_, held_out_score_, best_score_, best_index_, cv_results_, outliers_
         As in `ODMRegressorCV`.
     best_estimator_ : LinearODMRegressor
         The refitted regressor, whose fitted attributes (``coef_``, ``intercept_``, ...) are

@@ -361,6 +361,11 @@ def name_columns(names):
     return [name or f"column {j + 1}" for j, name in enumerate(names)]
 
 
+def is_written_number(text):
+    """Return whether a text is a number with one of the decimal marks."""
+    return any(pattern.fullmatch(text) for pattern in _WRITTEN.values() if text)
+
+
 def _is_unnamed(name, j):
     return name in (f"column {j + 1}", f"Unnamed: {j}", "rownames", "index")
 

@@ -7,12 +7,13 @@ from itertools import islice
 
 import numpy as np
 
-from optimargin._core._text import TextError, is_number, parse_table
+from optimargin._core._text import TextError, parse_table
 from optimargin.io._columns import (
     MISSING,
     TableAssembler,
     choose_columns,
     find_column,
+    is_written_number,
     name_columns,
 )
 from optimargin.io._files import DataFileError
@@ -94,7 +95,7 @@ def read_table(text, layout, name):
 
 def find_separator(text):
     """Return the character between the cells of a table, a blank for any run of them, or None."""
-    sample = _QUOTED.sub(b"", text[:50_000])
+    sample = _QUOTED.sub(b"q", text[:50_000])
     lines = [line.strip(b" \r") for line in islice(sample.splitlines(), _SAMPLE)]
     lines = [line for line in lines if line]
     if len(sample) == 50_000 and len(lines) > 1:
@@ -107,7 +108,7 @@ def find_separator(text):
     if lines and counts[most][0]:
         return most
     words = [len(line.split()) for line in lines]
-    if words and min(words) > 1 and words.count(words[0]) > len(words) / 2:
+    if words and min(words) > 1 and words.count(words[-1]) >= len(words) / 2:
         return " "
     used = [mark for mark in _SEPARATORS if any(counts[mark])]
     return used[0] if used else None
@@ -149,7 +150,7 @@ def _sample_rows(text, offset, separator):
 
 def _is_header(cells, rows):
     """Return whether a first row holds names: no numbers, and not what the columns hold."""
-    if any(is_number(cell) for cell in cells):
+    if any(is_written_number(cell) for cell in cells):
         return False
     below = [[row[j].strip() for row in rows if len(row) == len(cells)] for j in range(len(cells))]
     repeated = sum(bool(cell) and cell in column for cell, column in zip(cells, below, strict=True))

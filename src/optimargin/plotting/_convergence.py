@@ -94,7 +94,10 @@ class ConvergenceDisplay:
             if gaps[-1] <= tol or int(np.max(est.n_iter_)) < limit:
                 break
             limit = max(limit + 1, limit * 4 // 3 if limit % 3 == 0 else limit * 3 // 2)
-        display = cls(np.array(seconds), np.array(gaps), name=est.solver_ if name is None else name)
+        # A fit with a larger limit does all that one with a smaller limit does: its time bounds the
+        # other's, so that noise does not let time run backwards.
+        bounds = np.minimum.accumulate(seconds[::-1])[::-1]
+        display = cls(bounds, np.array(gaps), name=est.solver_ if name is None else name)
         return display.plot(ax, **kwargs)
 
     def plot(self, ax=None, **kwargs):

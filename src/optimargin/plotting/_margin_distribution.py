@@ -8,6 +8,7 @@ from optimargin.plotting._style import BAND_COLOR, new_axes, next_line_style
 _STYLES = ("cumulative", "histogram")
 _CURVE = "optimargin-margins"
 _BAND = "optimargin-band"
+_MOST_BINS = 40
 _HEADROOM = 0.35  # above a histogram, for the legend
 
 
@@ -72,7 +73,7 @@ class MarginDistributionDisplay:
         style="cumulative",
         sample_weight=None,
         name=None,
-        bins=40,
+        bins=None,
         ax=None,
         **kwargs,
     ):
@@ -91,8 +92,9 @@ class MarginDistributionDisplay:
         sample_weight : array-like of shape (n_samples,), default=None
         name : str, default=None
             By default the name of the classifier's class.
-        bins : int or array-like of shape (n_bins + 1,), default=40
-            Bins of the histogram. Give the edges to compare classifiers bin by bin.
+        bins : int or array-like of shape (n_bins + 1,), default=None
+            Bins of the histogram; by default about the square root of the number of samples, at
+            most 40. Give the edges to compare classifiers bin by bin.
         ax : matplotlib Axes, default=None
         **kwargs : dict
             Passed to the curve, for example ``color``.
@@ -123,7 +125,7 @@ class MarginDistributionDisplay:
         sample_weight=None,
         name=None,
         D=None,
-        bins=40,
+        bins=None,
         ax=None,
         **kwargs,
     ):
@@ -141,7 +143,7 @@ class MarginDistributionDisplay:
         name : str, default=None
         D : float, default=None
             Half-width of the band around margin 1.
-        bins : int or array-like of shape (n_bins + 1,), default=40
+        bins : int or array-like of shape (n_bins + 1,), default=None
             Bins of the histogram.
         ax : matplotlib Axes, default=None
         **kwargs : dict
@@ -154,7 +156,7 @@ class MarginDistributionDisplay:
         distribution = distribution_from_scores(y_true, y_score, np.unique(y_true), sample_weight)
         return cls(distribution, name=name, D=D).plot(ax, style=style, bins=bins, **kwargs)
 
-    def plot(self, ax=None, *, style="cumulative", bins=40, **kwargs):
+    def plot(self, ax=None, *, style="cumulative", bins=None, **kwargs):
         """Draw the distribution.
 
         Parameters
@@ -162,7 +164,7 @@ class MarginDistributionDisplay:
         ax : matplotlib Axes, default=None
             New axes by default.
         style : {"cumulative", "histogram"}, default="cumulative"
-        bins : int or array-like of shape (n_bins + 1,), default=40
+        bins : int or array-like of shape (n_bins + 1,), default=None
             Bins of the histogram.
         **kwargs : dict
             Passed to the curve.
@@ -201,16 +203,17 @@ class MarginDistributionDisplay:
         return self
 
     def _label(self, style):
-        numbers = f"mean {self.distribution.mean:.2f}, variance {self.distribution.variance:.3f}"
+        numbers = f"mean {self.distribution.mean:.2f}, variance {self.distribution.variance:.3g}"
         if not self.name:
             return numbers
         # A legend next to a cumulative curve can be tall, one above a histogram wide.
         return f"{self.name}\n{numbers}" if style == "cumulative" else f"{self.name} ({numbers})"
 
     def _draw_histogram(self, bins, look):
-        shares, edges = np.histogram(
-            self.distribution.margins, bins, weights=self.distribution.weights
-        )
+        margins = self.distribution.margins
+        if bins is None:
+            bins = min(_MOST_BINS, max(5, round(np.sqrt(margins.size))))
+        shares, edges = np.histogram(margins, bins, weights=self.distribution.weights)
         # One line, not bars: outlines of several classifiers stay readable on top of each other.
         heights = np.concatenate([[0.0], np.repeat(shares, 2), [0.0]])
         (outline,) = self.ax_.plot(np.repeat(edges, 2), heights, **look)

@@ -6,6 +6,20 @@ from sklearn.utils.validation import check_is_fitted
 from optimargin.plotting._style import BEST_COLOR, new_axes
 
 
+def _search_of(est):
+    """Return the search, which may be the last step of a pipeline, or say that there is none."""
+    outer = est
+    while hasattr(est, "steps"):
+        est = est.steps[-1][1]
+    if hasattr(est, "cv_results_"):
+        return est
+    check_is_fitted(outer)
+    raise TypeError(
+        f"{type(est).__name__} made no search: give a fitted search, such as ODMClassifierCV or "
+        "GridSearchCV."
+    )
+
+
 class SelectionDisplay:
     """The held-out error over two parameters, and the point that was chosen.
 
@@ -56,8 +70,9 @@ class SelectionDisplay:
 
         Parameters
         ----------
-        search : classifier
-            Fitted, with ``cv_results_``, such as `ODMClassifierCV` or `GridSearchCV`.
+        search : estimator
+            Fitted, with ``cv_results_``, such as `ODMClassifierCV` or `GridSearchCV`, or a
+            pipeline that ends with one.
         params : tuple of two str, default=None
             The parameters on the axes; by default the first two that vary.
         ax : matplotlib Axes, default=None
@@ -66,7 +81,7 @@ class SelectionDisplay:
         -------
         display : SelectionDisplay
         """
-        check_is_fitted(search, "cv_results_")
+        search = _search_of(search)
         results = search.cv_results_
         values = {}
         for key, entry in results.items():
@@ -119,7 +134,7 @@ class SelectionDisplay:
                 if (values > 0).all() and values.max() > 20 * values.min():
                     getattr(self.ax_, f"set_{axis}scale")("log", base=2)
             self._mark((self.x[self.best], self.y[self.best]))
-        self.figure_.colorbar(self.surface_, ax=self.ax_, label="1 - held-out score")
+        self.figure_.colorbar(self.surface_, ax=self.ax_, label="1 - best_score_")
         self.ax_.set(xlabel=self.names[0], ylabel=self.names[1])
         self.ax_.legend(loc="best", framealpha=0.85, edgecolor="none")
         return self
@@ -143,6 +158,6 @@ class SelectionDisplay:
             linestyle="none",
             color=BEST_COLOR,
             markeredgecolor="white",
-            label=f"chosen: {self.error[self.best]:.3f}",
+            label=f"chosen: {self.error[self.best]:.4f}",
             zorder=3,
         )
