@@ -10,22 +10,8 @@ import pytest
 from sklearn.datasets import load_iris
 
 from optimargin import LDMClassifier, LinearODMClassifier, ODMClassifier
-from optimargin.cli import main
 from optimargin.io import load_model, read_model_header
 from tests.io.mutations import SVMLIGHT, TABLE, mutate
-
-
-@pytest.fixture
-def run(capsys):
-    """Run the command; return its exit code, standard output and standard error."""
-
-    def run(*arguments):
-        with pytest.raises(SystemExit) as ended:
-            main([str(argument) for argument in arguments])
-        captured = capsys.readouterr()
-        return ended.value.code or 0, captured.out, captured.err
-
-    return run
 
 
 @pytest.fixture

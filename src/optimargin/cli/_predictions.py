@@ -24,9 +24,8 @@ def probabilities_of(estimator, X, model):
         if not hasattr(estimator, "classes_"):
             raise ValueError(f"--probabilities: {model} predicts numbers, not classes.")
         raise ValueError(
-            f"--probabilities: {model} has scores, not probabilities. Use --scores, or calibrate it "
-            "in Python: CalibratedClassifierCV(FrozenEstimator(load_model(...))).fit(X, y), and "
-            "save that with optimargin.io.save_model."
+            f"--probabilities: {model} has scores, not probabilities. Use --scores, or scikit-learn's "
+            "CalibratedClassifierCV in Python."
         )
     return estimator.predict_proba(X)
 
