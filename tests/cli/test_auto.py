@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from optimargin.cli._page import confusion, scatter
+from optimargin.cli._page import confusion, round_numbers, scatter
 from optimargin.io import load_model
 from tests.cli.conftest import passengers
 
@@ -57,7 +57,7 @@ def test_auto_makes_model_predictions_and_page(run, titanic, tmp_path):
     right = np.mean([row["Survived"] == row["held out"] for row in held_out])
     assert f"estimated accuracy  {right:.4f}" in told
     page = check_page(out / "report.html")
-    for text in ("on new data", "true \\ predicted", "Fare", "holds dates or times", "SVC"):
+    for text in ("new data", "true \\ predicted", "Fare", "holds dates or times", "SVC"):
         assert text in page, text
     assert set(load_model(out / "model.skops").classes_) == {"no", "yes"}
 
@@ -121,7 +121,9 @@ def test_a_failure_leaves_no_folder(run, tmp_path):
 
 def test_names_in_a_page_are_escaped(run, tmp_path):
     path = tmp_path / "t.csv"
-    rows = [f"{k * 0.37 % 1:.3f},{'<script>alert(1)</script>' if k % 2 else 'b'}" for k in range(30)]
+    rows = [
+        f"{k * 0.37 % 1:.3f},{'<script>alert(1)</script>' if k % 2 else 'b'}" for k in range(30)
+    ]
     path.write_text("\n".join(["<b>a</b>,y", *rows]))
     assert run("auto", path, "--out", tmp_path / "r", "-q")[0] == 0
     page = check_page(tmp_path / "r" / "report.html")
@@ -141,6 +143,14 @@ def test_scatter_stays_inside(y):
     places = [float(v) for v in re.findall(r"c[xy]='([^']+)'", svg)]
     assert len(places) == 4
     assert all(0 <= place <= 520 for place in places)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "ticks"),
+    [(0, 4, [0, 1, 2, 3, 4]), (9, 46.6, [10, 20, 30, 40]), (-0.3, 0.1, [-0.3, -0.2, -0.1, 0, 0.1])],
+)
+def test_ticks_are_round(low, high, ticks):
+    np.testing.assert_allclose(round_numbers(low, high), ticks, atol=1e-12)
 
 
 def test_many_classes_are_listed_by_their_errors(run, tmp_path):

@@ -86,7 +86,7 @@ def test_unknown_labels_are_counted(run, table, tmp_path):
     text = table.read_text()
     n_positive = text.count("pos")
     other.write_text(text.replace("pos", "Pos"))
-    code, out, _ = run("predict", other, tmp_path / "m", tmp_path / "o", "--json")
+    out = run("predict", other, tmp_path / "m", tmp_path / "o", "--json")[1]
     facts = json.loads(out)
     assert facts["n_unknown_labels"] == n_positive
     assert "'Pos'" in run("predict", other, tmp_path / "m", tmp_path / "o")[1]
@@ -176,7 +176,9 @@ def test_an_unknown_set_points_to_the_command(run):
     assert "optimargin data list" in run("data", "fetch", "qqqq")[2]
 
 
-@pytest.mark.parametrize("command", ["", "train", "select", "auto", "predict", "study run", "data list"])
+@pytest.mark.parametrize(
+    "command", ["", "train", "select", "auto", "predict", "study run", "data list"]
+)
 def test_help_shows_no_type_for_flags(command, run):
     code, out, _ = run(*command.split(), "--help")
     assert code == 0

@@ -144,9 +144,7 @@ def test_inspect_recalls_and_measures_again(run, titanic, model):
 def test_headerless_tables_keep_their_columns(run, tmp_path):
     path, new = tmp_path / "t.csv", tmp_path / "n.csv"
     rng = np.random.default_rng(0)
-    rows = [
-        f"name{k},{rng.random():.3f},{('red', 'blue')[k % 2]},{k % 2}" for k in range(30)
-    ]
+    rows = [f"name{k},{rng.random():.3f},{('red', 'blue')[k % 2]},{k % 2}" for k in range(30)]
     path.write_text("\n".join(rows))
     code, out, _ = run("select", path, tmp_path / "m", "--max-evals", "4")
     assert code == 0
@@ -171,9 +169,10 @@ def test_regression_tables(run, heights, tmp_path):
     assert facts["rmse"] == pytest.approx(np.sqrt(np.mean((truth - predicted) ** 2)))
     assert "training error" in run("inspect", tmp_path / "m", "--data", heights)[1]
     assert run("predict", heights, tmp_path / "m", tmp_path / "o", "--scores")[0] == 2
-    assert "numbers, not classes" in run(
-        "predict", heights, tmp_path / "m", tmp_path / "o", "--probabilities"
-    )[2]
+    assert (
+        "numbers, not classes"
+        in run("predict", heights, tmp_path / "m", tmp_path / "o", "--probabilities")[2]
+    )
 
 
 def test_train_regression_with_cross_validation_and_plot(run, heights, tmp_path):

@@ -19,7 +19,9 @@ def read(tmp_path):
 
 
 def with_separator(mark):
-    return "\n".join(mark.join(row) for row in (["a", "b", "y"], ["1", "2", "no"], ["3", "4", "yes"]))
+    return "\n".join(
+        mark.join(row) for row in (["a", "b", "y"], ["1", "2", "no"], ["3", "4", "yes"])
+    )
 
 
 @pytest.mark.parametrize("mark", [",", ";", "\t", "|", " ", "   "])
@@ -34,7 +36,7 @@ def test_separators_are_detected(mark, start, read):
 def test_blanks_separate_quoted_cells_and_line_up(read):
     data = read('a    name      y\n1   "Jo Do"   u\n\n22  "A B"     v\n')
     assert data.X[:, 1].tolist() == ["Jo Do", "A B"]
-    with pytest.raises(DataFileError, match="line 3.*expected 3 cells, found 2"):
+    with pytest.raises(DataFileError, match=r"line 3.*expected 3 cells, found 2"):
         read("a b y\n1 2 u\n1 v\n2 2 v\n3 3 u\n")
 
 
@@ -63,7 +65,9 @@ def test_decimal_commas_and_grouped_thousands(cells, decimal, values, read):
 
 
 def test_commas_that_can_mean_two_things_are_asked_about(read):
-    with pytest.raises(DataFileError, match=r"line 2, column 1 \('a'\): '1,234' can be read in two"):
+    with pytest.raises(
+        DataFileError, match=r"line 2, column 1 \('a'\): '1,234' can be read in two"
+    ):
         read("a\ty\n1,234\t0\n2,345\t1\n")
     # Where semicolons separate, commas are decimal marks.
     assert read("a;y\n1,234;0\n2,345;1\n").X.tolist() == [[1.234], [2.345]]
@@ -81,9 +85,10 @@ def test_missing_cells_are_nan_where_they_are_allowed(cell, read):
 
 
 def test_own_marks_of_missing_values(read):
-    data = read("a,b,y\n-999,u,0\n2,none,1\n3,v,0\n", Layout(
-        allow_missing=True, allow_text=True, missing=("-999", "none")
-    ))
+    data = read(
+        "a,b,y\n-999,u,0\n2,none,1\n3,v,0\n",
+        Layout(allow_missing=True, allow_text=True, missing=("-999", "none")),
+    )
     assert np.isnan(data.X[0, 0])
     assert np.isnan(data.X[1, 1])
 
@@ -97,7 +102,7 @@ def test_rows_without_label_are_left_out_of_training_and_kept_for_prediction(rea
     known = Layout(label="y", feature_names=["a"], n_features=1, kinds=["number"])
     assert read(text, known).y.tolist() == ["u", None, "v"]
     assert read("a,y\n1,\n2,\n", known).y is None
-    with pytest.raises(DataFileError, match="line 3.*the label is missing"):
+    with pytest.raises(DataFileError, match=r"line 3.*the label is missing"):
         read(text, Layout())
 
 
@@ -106,7 +111,9 @@ def people(n=30):
     rows = [",PersonId,name,town,joined,age,y"]
     for k in range(n):
         town = ("Oslo", "Bergen")[k % 2]
-        rows.append(f'{k},{100 + k},"Doe, {k}",{town},2020-01-{k % 28 + 1:02d},{rng.random()},{k % 2}')
+        rows.append(
+            f'{k},{100 + k},"Doe, {k}",{town},2020-01-{k % 28 + 1:02d},{rng.random()},{k % 2}'
+        )
     return "\n".join(rows)
 
 
@@ -146,7 +153,9 @@ def test_row_names_as_r_writes_them(read):
 def test_the_column_of_labels_is_known_by_a_usual_name(read):
     assert read("Class,a,b\nu,1,2\nv,3,4\n").label_name == "Class"
     assert read("a,b,kind\n1,2,u\n3,4,v\n").label_name == "kind"
-    assert read("y,a,label\n1,2,u\n3,4,v\n").label_name == "label"  # two such names: the last column
+    assert (
+        read("y,a,label\n1,2,u\n3,4,v\n").label_name == "label"
+    )  # two such names: the last column
 
 
 @pytest.mark.parametrize(
@@ -164,11 +173,13 @@ def test_a_first_row_that_looks_like_the_others_is_no_header(text, has_names, re
 
 def test_one_bad_cell_of_a_column_of_numbers_is_an_error(read):
     rows = "".join(f"{k},{k % 2}\n" for k in range(20))
-    with pytest.raises(DataFileError, match=r"line 22, column 1 \('a'\): 'x, or so' is not a number"):
+    with pytest.raises(
+        DataFileError, match=r"line 22, column 1 \('a'\): 'x, or so' is not a number"
+    ):
         read("a,y\n" + rows + '"x, or so",1\n')
-    with pytest.raises(DataFileError, match="line 22.*'inf' is not finite"):
+    with pytest.raises(DataFileError, match=r"line 22.*'inf' is not finite"):
         read("a,y\n" + rows + "inf,1\n")
-    with pytest.raises(DataFileError, match="line 22.*'1e999' is too large"):
+    with pytest.raises(DataFileError, match=r"line 22.*'1e999' is too large"):
         read("a,y\n" + rows + "1e999,1\n")
 
 
@@ -190,7 +201,9 @@ def test_a_model_decides_what_columns_are(read):
     assert data.X[:, 0].tolist() == ["01", "new"]
     assert data.X[0, 1] == 1.5
     assert np.isnan(data.X[1, 1])
-    with pytest.raises(DataFileError, match="line 2.*'big' is not a number, which the model needs"):
+    with pytest.raises(
+        DataFileError, match=r"line 2.*'big' is not a number, which the model needs"
+    ):
         read("size,code\nbig,01\n3,02\n", known)
     with pytest.raises(DataFileError, match="no column 'code', which the model needs"):
         read("size,y\n1,2\n", known)
@@ -213,7 +226,7 @@ def test_other_encodings(encoding, read):
 
 
 def test_line_ends_in_a_quoted_header_are_counted(read):
-    with pytest.raises(DataFileError, match="line 4"):
+    with pytest.raises(DataFileError, match=r"line 4"):
         read('"a\nb",y\n1,0\nx,1\n', Layout())
 
 

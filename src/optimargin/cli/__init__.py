@@ -48,7 +48,8 @@ Read from a pipe, write JSON:
     zcat big.csv.gz | optimargin train - model.skops --target kind --json
 """
 
-UsageError = typer.BadParameter.__bases__[0]  # of click, or of typer's own copy of it
+# Of click, or of typer's own copy of it.
+UsageError: type[Exception] = typer.BadParameter.__bases__[0]  # type: ignore[assignment]
 
 
 class _Command(TyperCommand):

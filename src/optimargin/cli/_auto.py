@@ -159,7 +159,9 @@ def write_held_out(job, row, path):
     if row.predicted is None:
         return
     samples = job.samples
-    ids = _ids_or_rows(samples, len(samples.y)) | {samples.label_name or "target": samples.y.tolist()}
+    ids = _ids_or_rows(samples, len(samples.y)) | {
+        samples.label_name or "target": samples.y.tolist()
+    }
     write_bytes(path, predictions_table(row.model, row.predicted, ids, heading="held out").encode())
     job.report.add("held out", f"predictions of each sample left out: {path}", held_out=str(path))
 

@@ -57,7 +57,9 @@ def grouped(command):
         try:
             return command(**options)
         except KeyboardInterrupt as stop:
-            print(f"optimargin: interrupted: {str(stop) or 'nothing was written'}.", file=sys.stderr)
+            print(
+                f"optimargin: interrupted: {str(stop) or 'nothing was written'}.", file=sys.stderr
+            )
             raise typer.Exit(INTERRUPTED) from None
 
     setattr(spelled_out, "__signature__", Signature(spelled))  # noqa: B010, which mypy needs

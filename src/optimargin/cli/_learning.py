@@ -7,7 +7,6 @@ import typer
 from scipy.sparse import issparse
 
 from optimargin.cli import _options as opt
-from optimargin.cli._model import layout_of
 from optimargin.cli._preparation import (
     describe_preparation,
     make_steps,

@@ -95,41 +95,44 @@ SavePlot = Annotated[
 ]
 
 
+Impute = Annotated[
+    Imputation,
+    _option(
+        _LEARNING,
+        "--impute",
+        help="Fill missing numbers; a missing category becomes the most frequent one.",
+    ),
+]
+Encode = Annotated[
+    Encoding,
+    _option(
+        _LEARNING,
+        "--encode",
+        help="onehot: one column per category; dates, ids and free text are left out.",
+    ),
+]
+Scale = Annotated[
+    Scaling,
+    _option(_LEARNING, "--scale", help="Scale features; the scaling becomes part of the model."),
+]
+
+
 @dataclass(frozen=True)
 class Preparing:
     """What is done to a table before it reaches the estimator, and kept in the model."""
 
-    impute: Annotated[
-        Imputation,
-        _option(
-            _LEARNING,
-            "--impute",
-            help="Fill missing numbers; a missing category becomes the most frequent one.",
-        ),
-    ] = Imputation.median
-    encode: Annotated[
-        Encoding,
-        _option(
-            _LEARNING,
-            "--encode",
-            help="onehot: one column per category; dates, ids and free text are left out.",
-        ),
-    ] = Encoding.onehot
-    scale: Annotated[
-        Scaling,
-        _option(
-            _LEARNING, "--scale", help="Scale features; the scaling becomes part of the model."
-        ),
-    ] = Scaling.standard
+    impute: Impute = Imputation.median
+    encode: Encode = Encoding.onehot
+    scale: Scale = Scaling.standard
 
 
 @dataclass(frozen=True)
 class PreparingOnRequest(Preparing):
     """The same for `train`, which takes features as they are unless told otherwise."""
 
-    impute: Preparing.__annotations__["impute"] = Imputation.none  # type: ignore[valid-type]
-    encode: Preparing.__annotations__["encode"] = Encoding.none  # type: ignore[valid-type]
-    scale: Preparing.__annotations__["scale"] = Scaling.none  # type: ignore[valid-type]
+    impute: Impute = Imputation.none
+    encode: Encode = Encoding.none
+    scale: Scale = Scaling.none
 
 
 @dataclass(frozen=True)
@@ -269,7 +272,9 @@ class Reading:
     ] = None
     keep: Annotated[
         list[str] | None,
-        _option(_READING, "--keep", metavar="COLUMNS", help="Table: use, even if they look like ids."),
+        _option(
+            _READING, "--keep", metavar="COLUMNS", help="Table: use, even if they look like ids."
+        ),
     ] = None
     missing: Annotated[
         list[str] | None,

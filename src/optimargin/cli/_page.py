@@ -19,8 +19,8 @@ _STYLE = """
 * { box-sizing: border-box; }
 body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); margin: 0; background: #f6f8fa; }
 main { max-width: 60rem; margin: 0 auto; padding: 1.5rem 1rem 3rem; }
-section { background: #fff; border: 1px solid var(--line); border-radius: 8px; padding: 1rem 1.25rem;
-  margin: 1rem 0; }
+section { background: #fff; border: 1px solid var(--line); border-radius: 8px; margin: 1rem 0;
+  padding: 1rem 1.25rem; }
 h1 { font-size: 1.6rem; margin: .2rem 0; overflow-wrap: anywhere; }
 h2 { font-size: 1.15rem; margin: 0 0 .6rem; }
 p { margin: .4rem 0; } .soft { color: var(--soft); }
@@ -43,6 +43,7 @@ dt { color: var(--soft); } dd { margin: 0; overflow-wrap: anywhere; }
 @media (max-width: 40rem) {
   dl { grid-template-columns: 1fr; gap: 0; } dd { margin-bottom: .5rem; }
   td.meter, th.meter { display: none; } section { padding: .8rem; }
+  th, td { padding: .35rem .3rem; } .headline b { font-size: 2rem; }
 }
 """
 
@@ -82,7 +83,7 @@ def write_page(job, found, rows, tested, path):
 
 
 def _headline(job, ours, tested):
-    """Return the answer to the first question: how good is it?"""
+    """Return the answer to the first question, how good the model is."""
     y, task = job.samples.y, job.task
     what = f"Predicting <b style='font-size:inherit'>{escape(job.target_name)}</b>"
     parts = []
@@ -128,7 +129,7 @@ def _comparison(task, rows):
     """Return the table of all models."""
     is_tested = any(row.test_score is not None for row in rows)
     head = f"<th>model</th><th class='number'>{task.measure}</th>"
-    head += "<th class='number'>on new data</th>" if is_tested else ""
+    head += "<th class='number'>new data</th>" if is_tested else ""
     head += "<th class='meter'></th>"
     lines = []
     for k, row in enumerate(rows):
@@ -226,21 +227,22 @@ def scatter(y, predicted):
     span = (high - low) or 1.0
 
     def across(value):
-        return _EDGE + (value - low) / span * (_WIDTH - _EDGE - 12)
+        return _EDGE + (value - low) / span * (_WIDTH - _EDGE - 24)
 
     def up(value):
         return _HEIGHT - 44 - (value - low) / span * (_HEIGHT - 44 - 12)
 
-    ticks = [low + span * k / 4 for k in range(5)]
+    ticks = round_numbers(low, low + span)
     parts = [
         f"<line x1='{across(low):.1f}' y1='{up(low):.1f}' x2='{across(high):.1f}' "
         f"y2='{up(high):.1f}' stroke='#9fb0c0' stroke-dasharray='5 4'/>"
     ]
     for tick in ticks:
-        parts.append(
-            f"<text x='{across(tick):.1f}' y='{_HEIGHT - 24}' text-anchor='middle'>{tick:.4g}</text>"
-        )
-        parts.append(f"<text x='{_EDGE - 8}' y='{up(tick) + 4:.1f}' text-anchor='end'>{tick:.4g}</text>")
+        x, y_text = f"{across(tick):.1f}", f"{up(tick) + 4:.1f}"
+        parts += [
+            f"<text x='{x}' y='{_HEIGHT - 24}' text-anchor='middle'>{tick:.4g}</text>",
+            f"<text x='{_EDGE - 8}' y='{y_text}' text-anchor='end'>{tick:.4g}</text>",
+        ]
     parts += [
         f"<circle cx='{across(a):.1f}' cy='{up(b):.1f}' r='3' fill='#1f6fb2' fill-opacity='.45'/>"
         for a, b in zip(y[rows].tolist(), predicted[rows].tolist(), strict=True)
@@ -254,6 +256,15 @@ def scatter(y, predicted):
         f"<svg viewBox='0 0 {_WIDTH} {_HEIGHT}' width='{_WIDTH}' role='img' "
         f"aria-label='predicted over true values'>{''.join(parts)}</svg>"
     )
+
+
+def round_numbers(low, high):
+    """Return some round numbers within a range, for the ticks of an axis."""
+    rough = (high - low) / 4
+    power = 10.0 ** np.floor(np.log10(rough))
+    step = next(step for step in (power, 2 * power, 5 * power, 10 * power) if step >= rough)
+    first, last = int(np.ceil(low / step)), int(np.floor(high / step))
+    return [k * step for k in range(first, last + 1)]
 
 
 def _worst(y, predicted):
@@ -321,5 +332,5 @@ def _next(job, folder):
         f"<h2>Next</h2><dl>{files}</dl>"
         f"<p>Predict: <code>optimargin predict NEW.csv {model} predictions.csv</code></p>"
         f"<p>In Python: <code>from optimargin.io import load_model; model = load_model("
-        f"\"{model}\")</code></p>"
+        f'"{model}")</code></p>'
     )

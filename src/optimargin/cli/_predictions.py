@@ -24,15 +24,13 @@ def probabilities_of(estimator, X, model):
         if not hasattr(estimator, "classes_"):
             raise ValueError(f"--probabilities: {model} predicts numbers, not classes.")
         raise ValueError(
-            f"--probabilities: {model} has scores, not probabilities. Use --scores, or scikit-learn's "
-            "CalibratedClassifierCV in Python."
+            f"--probabilities: {model} has scores, not probabilities. Use --scores, or in Python "
+            "CalibratedClassifierCV of scikit-learn."
         )
     return estimator.predict_proba(X)
 
 
-def predictions_table(
-    estimator, predicted, ids, scores=None, probabilities=None, *, heading=None
-):
+def predictions_table(estimator, predicted, ids, scores=None, probabilities=None, *, heading=None):
     """Return predictions as the text of a CSV table.
 
     Parameters

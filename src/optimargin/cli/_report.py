@@ -62,9 +62,9 @@ class Report:
             if show:
                 from rich.console import Console
 
-                with Console(stderr=True).status(f"{what} ...") as status:
-                    with iterations_shown(estimator, what, status.update):
-                        yield
+                status = Console(stderr=True).status(f"{what} ...")
+                with status, iterations_shown(estimator, what, status.update):
+                    yield
             else:
                 yield
         if not self.quiet:

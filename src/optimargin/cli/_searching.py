@@ -63,9 +63,7 @@ class Found:
         }
 
 
-def search_parameters(
-    job, machine, *, scoring=None, grid=None, tell, landmarks=None, **options
-):
+def search_parameters(job, machine, *, scoring=None, grid=None, tell, landmarks=None, **options):
     """Search for parameters and fit with them.
 
     Parameters
@@ -86,6 +84,7 @@ def search_parameters(
     -------
     found : Found
     """
+    import numpy as np
     from sklearn.base import clone
 
     from optimargin.cli._preparation import prepared
@@ -98,15 +97,15 @@ def search_parameters(
     X = prepared(steps, job.samples.X)
     search = job.make(kind, machine, **parameters, verbose=int(tell))
     y = job.samples.y
-    rows = slice(None) if landmarks is None else job.task.sample(y, landmarks)
+    rows = np.arange(len(y)) if landmarks is None else job.task.sample(y, landmarks)
     try:
         with job.report.working("selecting"):
-            search.fit(X[rows], y[rows])
+            search.fit(X, y) if landmarks is None else search.fit(X[rows], y[rows])
     except KeyboardInterrupt:
         raise KeyboardInterrupt(_kept(search)) from None
     chosen, best = best_parameters(search), search.best_estimator_
     if landmarks is not None:
-        factor = len(y) / len(rows)  # penalties are per sample
+        factor = len(y) / rows.size  # penalties are per sample
         chosen |= {name: chosen[name] * factor for name in ("C1", "C2") if name in chosen}
         best = clone(best).set_params(**chosen, approximation="nystrom")
         with job.report.working("training", best):
@@ -116,7 +115,9 @@ def search_parameters(
     elif grid is not None:
         by = "accuracy" if job.task.name == "classification" else "held-out score"
     else:
-        by = "of the search, not an accuracy"
+        by = "what the search followed"
+        if job.task.name == "classification":
+            by += ", not an accuracy"
     return Found(search, job.with_steps(steps, best), chosen, X, by)
 
 

@@ -104,7 +104,9 @@ def _recall(notes, report):
     """Add what was recorded when the model was trained."""
     told = []
     if "estimated_accuracy" in notes:
-        told.append(f"estimated accuracy {notes['estimated_accuracy']:.4f} ({notes['estimated_by']})")
+        told.append(
+            f"estimated accuracy {notes['estimated_accuracy']:.4f} ({notes['estimated_by']})"
+        )
     if "training_accuracy" in notes:
         told.append(f"training accuracy {notes['training_accuracy']:.4f}")
     if "estimated_rmse" in notes:
@@ -113,7 +115,8 @@ def _recall(notes, report):
         told.append(f"training error {notes['training_rmse']:.4g}")
     if "margin_mean" in notes:
         told.append(
-            f"margins of mean {notes['margin_mean']:.4g} and variance {notes['margin_variance']:.4g}"
+            f"margins of mean {notes['margin_mean']:.4g} and "
+            f"variance {notes['margin_variance']:.4g}"
         )
     if not told:
         return

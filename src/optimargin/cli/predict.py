@@ -12,7 +12,7 @@ Out = Annotated[
     Path,
     typer.Argument(
         metavar="OUT",
-        help="One prediction per line, or a CSV table with the options below; - is standard output.",
+        help="One prediction per line, or a CSV table (options below); - is standard output.",
     ),
 ]
 Scores = Annotated[

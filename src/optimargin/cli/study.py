@@ -191,9 +191,7 @@ def status(
     datasets: DatasetsOption = None,
     methods: MethodsOption = None,
     repeats: RepeatsOption = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="The progress of `run --quick`.")
-    ] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="The progress of `run --quick`.")] = False,
     store: StoreOption = DEFAULT_STORE,
 ):
     """Show the progress of a study, its failed units, and the time left."""

@@ -54,7 +54,9 @@ class Choice:
 
 def choose_columns(names, n_columns, layout, path, line):
     """Return which columns of a table are features, and which one holds the labels."""
-    dropped = {find_column(column, names, n_columns, "--drop", path, line) for column in layout.drop}
+    dropped = {
+        find_column(column, names, n_columns, "--drop", path, line) for column in layout.drop
+    }
     if layout.feature_names is not None and names is not None:
         missing = [column for column in layout.feature_names if column not in names]
         if missing:
@@ -145,7 +147,9 @@ class TableAssembler:
         self._check_missing(columns)
         y, rows = (None, slice(None)) if labels is None else self._labels(labels)
         names = None if self._choice.names is None else [self._choice.names[j] for j in columns]
-        kinds = ["number" if column.dtype.kind == "f" else "category" for column in columns.values()]
+        kinds = [
+            "number" if column.dtype.kind == "f" else "category" for column in columns.values()
+        ]
         X = _stacked(list(columns.values()))
         label = self._choice.label
         if self._with_commas:
@@ -162,8 +166,10 @@ class TableAssembler:
             kinds=kinds,
             left_out=self._left_out,
             remarks=tuple(self._remarks),
-            ids={name: cells if isinstance(rows, slice) else [cells[row] for row in rows]
-                 for name, cells in (self._found_ids | ids).items()},
+            ids={
+                name: cells if isinstance(rows, slice) else [cells[row] for row in rows]
+                for name, cells in (self._found_ids | ids).items()
+            },
         )
 
     def reasons(self):
@@ -317,7 +323,9 @@ class TableAssembler:
                 if missing.all():
                     return None, rows
                 y = np.empty(len(labels), dtype=object)
-                y[:] = [None if gone else label for gone, label in zip(missing, labels, strict=True)]
+                y[:] = [
+                    None if gone else label for gone, label in zip(missing, labels, strict=True)
+                ]
                 return y, rows
             first = int(np.flatnonzero(missing)[0])
             if not self._layout.allow_missing:

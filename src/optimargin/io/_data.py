@@ -84,8 +84,8 @@ def _sniff(text, name):
     if find_separator(text) is not None or b"\0" in text[:100]:
         return "csv"
     raise DataFileError(
-        "neither svmlight (label feature:value ...) nor a table with commas, semicolons, tabs, | or "
-        "blanks between its cells: name the format with --format",
+        "neither svmlight (label feature:value ...) nor a table with commas, semicolons, tabs, | "
+        "or blanks between its cells: name the format with --format",
         name,
         1,
     )

@@ -30,11 +30,11 @@ _MARKS = {
 def read_table(text, layout, name):
     """Return the data of a table of text."""
     text, remarks = _as_utf8(text)
-    first, offset, line = _first_row(text, name)
+    offset, line = _first_row(text, name)
     separator = find_separator(text)
     if separator == " ":
         text, separator = _with_tabs(text), "\t"
-        first, offset, line = _first_row(text, name)
+        offset, line = _first_row(text, name)
     rows = _sample_rows(text, offset, separator)
     if not rows:
         raise DataFileError("the first row cannot be read", name, line)
@@ -123,7 +123,9 @@ def _as_utf8(text):
     try:
         text.decode("utf-8")
     except UnicodeDecodeError:
-        return text.decode("cp1252", "replace").encode(), ["the text is not UTF-8: read as Windows-1252"]
+        return text.decode("cp1252", "replace").encode(), [
+            "the text is not UTF-8: read as Windows-1252"
+        ]
     return text, []
 
 
@@ -158,13 +160,13 @@ def _is_header(cells, rows):
 
 
 def _first_row(text, name):
-    """Return the first line that is not empty, its offset and its number."""
+    """Return the offset and the number of the first line that is not empty."""
     offset, line = 0, 1
     while True:
         stop = text.find(b"\n", offset)
         row = text[offset:] if stop < 0 else text[offset:stop]
         if row.strip():
-            return row, offset, line
+            return offset, line
         if stop < 0:
             raise DataFileError("the file is empty", name, line)
         offset, line = stop + 1, line + 1
@@ -209,7 +211,12 @@ def read_parquet(text, layout, name):
     choice = choose_columns(names, table.num_columns, layout, name, 1)
 
     def is_number_type(kind):
-        tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal)
+        tests = (
+            pa.types.is_integer,
+            pa.types.is_floating,
+            pa.types.is_boolean,
+            pa.types.is_decimal,
+        )
         return any(test(kind) for test in tests)
 
     def as_texts(j):
