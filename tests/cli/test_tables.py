@@ -87,6 +87,7 @@ def test_a_new_process_predicts_new_categories_and_missing_cells(model, new, tmp
     assert {row["label"] for row in rows} <= {"yes", "no"}
     assert rows[0]["label"] == "yes"
     assert "3 samples" in done.stderr
+    assert "2 cells hold a category that the model does not know" in done.stderr
 
 
 def test_the_model_is_a_pipeline_for_python_too(model):

@@ -1,6 +1,7 @@
 """Every bad input ends in an error that names the culprit and what to do about it."""
 
 import re
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -15,6 +16,7 @@ from optimargin import (
     LinearODMClassifier,
     LinearODMClassifierCV,
     ODMClassifier,
+    ODMClassifierCV,
 )
 from optimargin.baselines import MaximalAverageMargin
 from tests.cases import ODM_ESTIMATORS, models, two_classes, untidy_csr, with_wide_indices
@@ -345,3 +347,20 @@ def test_sparse_matrices_with_columns_they_do_not_have_are_refused(estimator, in
 def test_a_sparse_matrix_without_entries_has_no_wrong_columns():
     model = LinearODMClassifier().fit(sp.csr_array(X.shape), Y)
     assert np.isfinite(model.coef_).all()
+
+
+@pytest.mark.parametrize("model", [LinearODMClassifier(), ODMClassifierCV()])
+def test_missing_probabilities_are_explained(model):
+    assert not hasattr(model, "predict_proba")
+    with pytest.raises(AttributeError, match=r"CalibratedClassifierCV\(\w+\(\), ensemble=False"):
+        model.predict_proba(X)
+
+
+def test_measurements_as_labels_are_warned_about():
+    rng = np.random.default_rng(0)
+    measured, samples = rng.integers(0, 100, 90), rng.normal(size=(90, 2))
+    with pytest.warns(UserWarning, match=r"different numbers in 90 samples.*ODMRegressor"):
+        LinearODMClassifier(max_iter=20).fit(samples, measured)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        LinearODMClassifier().fit(samples, measured % 3)

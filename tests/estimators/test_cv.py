@@ -13,6 +13,7 @@ from sklearn.model_selection import GridSearchCV, GroupKFold, StratifiedKFold
 from optimargin import (
     LinearODMClassifier,
     LinearODMClassifierCV,
+    LinearODMRegressorCV,
     ODMClassifier,
     ODMClassifierCV,
 )
@@ -54,7 +55,8 @@ def test_exact_folds_equal_grid_search(selector, estimator, gammas, class_weight
             chosen.cv_results_[key], reference.cv_results_[key], atol=1e-12, err_msg=key
         )
     found = {name: getattr(chosen, f"{name}_") for name in reference.best_params_}
-    assert found == reference.best_params_
+    assert found == chosen.best_params_ == reference.best_params_
+    assert chosen.held_out_score_ == pytest.approx(reference.best_score_)
     np.testing.assert_allclose(
         chosen.decision_function(X), reference.decision_function(X), atol=1e-9
     )
@@ -345,3 +347,31 @@ def test_all_zero_scoring_weights_are_an_error():
     for grid in ({}, GRID):
         with pytest.raises(ValueError, match="zero weight"):
             ODMClassifierCV(cv=splits, **grid).fit(X, y, sample_weight=weight)
+
+
+@pytest.mark.parametrize("scoring", [None, "accuracy", "balanced_accuracy"])
+def test_the_accuracy_is_told_whatever_chose(scoring):
+    X, y = make_data()
+    model = LinearODMClassifierCV(max_evals=6, scoring=scoring).fit(X, y)
+    assert 0.5 < model.held_out_score_ <= 1
+    if scoring == "accuracy":
+        assert model.held_out_score_ == model.best_score_
+    assert model.best_params_ == model.cv_results_["params"][model.best_index_]
+
+
+def test_the_accuracy_of_a_grid_is_that_of_leave_one_out():
+    X, y = make_data()
+    model = LinearODMClassifierCV(**GRID, scoring="balanced_accuracy").fit(X, y)
+    expected = np.mean((model.loo_decision_function() > 0) == y)
+    assert model.held_out_score_ == pytest.approx(expected)
+    assert model.held_out_score_ != model.best_score_
+
+
+def test_regressors_tell_r_squared():
+    from sklearn.metrics import r2_score
+
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    y = X @ [1.0, 2.0, 0.5] + rng.normal(size=60)
+    model = LinearODMRegressorCV(C1s=[1.0, 60.0], C2s=None).fit(X, y)
+    assert model.held_out_score_ == pytest.approx(r2_score(y, model.loo_prediction()), abs=1e-6)

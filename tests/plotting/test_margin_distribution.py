@@ -142,3 +142,11 @@ def test_missing_matplotlib_names_the_extra(monkeypatch):
     monkeypatch.delitem(sys.modules, "matplotlib.pyplot", raising=False)
     with pytest.raises(ImportError, match=r"optimargin\[plot\]"):
         display.plot()
+
+
+def test_few_samples_get_few_bins():
+    y = np.arange(100) % 2
+    scores = np.where(y == 1, 1.0, -1.0) * np.linspace(0.1, 2, 100)
+    display = MarginDistributionDisplay.from_predictions(y, scores, style="histogram")
+    n_edges = len(display.line_.get_xdata()) // 2
+    assert n_edges == 11

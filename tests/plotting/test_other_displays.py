@@ -1,10 +1,13 @@
 """Plots of boundaries, selections and convergence: what is drawn is what was computed."""
 
+import warnings
+
 import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.datasets import make_blobs, make_moons
+from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -123,3 +126,30 @@ def test_convergence_ends_at_the_tolerance_and_compares_solvers(moons):
     assert (np.diff(second.gaps) <= 1e-12).mean() > 0.5
     assert legend(second) == ["newton", "dcd"]
     assert first.line_.get_color() != second.line_.get_color()
+
+
+def test_selection_looks_into_pipelines_and_says_what_is_missing(moons):
+    search = ODMClassifierCV(max_evals=4)
+    pipeline = make_pipeline(StandardScaler(), search)
+    with pytest.raises(NotFittedError):
+        SelectionDisplay.from_estimator(pipeline)
+    pipeline.fit(*moons)
+    display = SelectionDisplay.from_estimator(pipeline)
+    assert display.best == pipeline[-1].best_index_
+    with pytest.raises(TypeError, match="ODMClassifier made no search"):
+        SelectionDisplay.from_estimator(ODMClassifier().fit(*moons))
+    with pytest.raises(TypeError, match="StandardScaler made no search"):
+        SelectionDisplay.from_estimator(make_pipeline(StandardScaler()).fit(*moons))
+
+
+def test_time_does_not_run_backwards(moons, monkeypatch):
+    times = iter([0.4, 0.4, 0.4, 0.2, 0.2, 0.2, *[0.3] * 100])
+    monkeypatch.setattr(
+        "optimargin.plotting._convergence._seconds_to_fit",
+        lambda est, X, y: est.fit(X, y) and next(times),
+    )
+    model = ODMClassifier(solver="dcd")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        seconds = ConvergenceDisplay.from_estimator(model, *moons, max_iter=6).seconds
+    assert (np.diff(seconds) >= 0).all()

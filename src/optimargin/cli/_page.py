@@ -263,7 +263,7 @@ def round_numbers(low, high):
     rough = (high - low) / 4
     power = 10.0 ** np.floor(np.log10(rough))
     step = next(step for step in (power, 2 * power, 5 * power, 10 * power) if step >= rough)
-    first, last = int(np.ceil(low / step)), int(np.floor(high / step))
+    first, last = int(np.ceil(low / step - 1e-9)), int(np.floor(high / step + 1e-9))
     return [k * step for k in range(first, last + 1)]
 
 

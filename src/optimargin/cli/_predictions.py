@@ -5,6 +5,7 @@ import io
 
 import numpy as np
 
+from optimargin.cli._preparation import count_new_categories
 from optimargin.cli._tasks import counted, root_mean_square, task_of
 
 _SHOWN_LABELS = 5
@@ -80,6 +81,13 @@ def describe_predictions(estimator, samples, predicted, report, of=""):
     rows : ndarray
         The samples that were compared.
     """
+    n_new = count_new_categories(estimator, samples.X)
+    if n_new:
+        report.add(
+            "new categories",
+            f"{counted(n_new, 'cell holds', 'cells hold')} a category that the model does not know",
+            n_new_categories=n_new,
+        )
     y = samples.y
     rows = np.arange(0)
     if y is None:

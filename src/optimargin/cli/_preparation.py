@@ -111,6 +111,25 @@ def describe_preparation(model):
     return "; ".join(words) if words else None
 
 
+def count_new_categories(model, X):
+    """Return how many cells hold a category that a model has not seen in training.
+
+    Parameters
+    ----------
+    model : estimator
+    X : {ndarray, CSR matrix} of shape (n_samples, n_features)
+    """
+    n_new = 0
+    for _, step in getattr(model, "steps", []):
+        for _, part, places in getattr(step, "transformers_", []):
+            encoder = part.steps[-1][1] if hasattr(part, "steps") else part
+            for place, known in zip(places, getattr(encoder, "categories_", []), strict=False):
+                texts = {cell for cell in X[:, place].tolist() if isinstance(cell, str)}
+                new = texts - set(known.tolist())
+                n_new += sum(cell in new for cell in X[:, place].tolist()) if new else 0
+    return n_new
+
+
 def scaler_of(model):
     """Return the name of the class that scales the numbers of a model, or None."""
     if not hasattr(model, "steps"):

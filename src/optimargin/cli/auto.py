@@ -46,6 +46,7 @@ def auto(
     """
     learning = import_learning()
     from optimargin.cli._auto import compare, predict_test, tune, write_held_out
+    from optimargin.cli._model import layout_of
     from optimargin.cli._page import write_page
 
     out = Path(f"{_stem(data)}-results") if out is None else out
@@ -72,7 +73,7 @@ def auto(
         write_held_out(job, rows[0], out / HELD_OUT)
         tested = None
         if test is not None:
-            layout = learning.layout_of(out / MODEL, reading)
+            layout = layout_of(out / MODEL, reading)
             rows, tested = predict_test(job, rows, test, reading, layout, out / PREDICTIONS)
         report.add("time", f"{clock.lap():.1f} s")
         report.add("page", str(out / PAGE), page=str(out / PAGE))

@@ -324,6 +324,7 @@ class BaseSelectionCV(
                 judge = loss.judge()
                 for x in loss.finalists(evaluations, scores)[:n_judged]:
                     visit(judge(x, gradient=False)[0], judge)
+            progress.end(f", best objective {max(scores):.4f}")
         except StopSearch:
             pass
         except KeyboardInterrupt:

@@ -122,7 +122,7 @@ class TableAssembler:
         self._found_ids = {}
         self._remarks = list(remarks)
 
-    def assemble(self, numbers, texts, labels, ids):
+    def assemble(self, numbers, texts, labels, ids, matrix=None):
         """Return the data.
 
         Parameters
@@ -134,6 +134,8 @@ class TableAssembler:
         labels : list of str or None, ndarray, or None
             The column of labels.
         ids : dict of str to list
+        matrix : ndarray of shape (n_rows, len(numbers)), default=None
+            All columns of numbers side by side, which saves a copy.
         """
         layout, features = self._layout, self._choice.features
         required = layout.kinds if layout.is_of_model and layout.kinds else [None] * len(features)
@@ -150,7 +152,9 @@ class TableAssembler:
         kinds = [
             "number" if column.dtype.kind == "f" else "category" for column in columns.values()
         ]
-        X = _stacked(list(columns.values()))
+        X = matrix
+        if matrix is None or list(columns) != list(numbers) or layout.missing:
+            X = _stacked(list(columns.values()))
         label = self._choice.label
         if self._with_commas:
             shown = ", ".join(repr(name) for name in self._with_commas[:_SHOWN])
@@ -278,12 +282,9 @@ class TableAssembler:
             if self._layout.allow_missing:
                 reason = "has no values"
         elif name not in self._layout.keep and self._choice.names is not None:
-            whole = np.array_equal(column, np.rint(column))
-            if whole and np.unique(column).size == column.size:
-                if _is_unnamed(name, j):
-                    reason = "numbers the rows"
-                elif _ID_NAME.fullmatch(name) and column.size > 5:
-                    reason = "is an id: all values differ"
+            is_id = _ID_NAME.fullmatch(name) and column.size > 5
+            if (_is_unnamed(name, j) or is_id) and _are_different_integers(column):
+                reason = "is an id: all values differ" if is_id else "numbers the rows"
         if reason is not None:
             self._left_out[name] = reason
             if not np.isnan(column).any():
@@ -372,6 +373,10 @@ def name_columns(names):
 def is_written_number(text):
     """Return whether a text is a number with one of the decimal marks."""
     return any(pattern.fullmatch(text) for pattern in _WRITTEN.values() if text)
+
+
+def _are_different_integers(column):
+    return np.array_equal(column, np.rint(column)) and np.unique(column).size == column.size
 
 
 def _is_unnamed(name, j):

@@ -90,7 +90,9 @@ def read_table(text, layout, name):
     assembler = TableAssembler(
         choice, layout, name, lines, "csv", has_commas=separator != ";", remarks=remarks
     )
-    return assembler.assemble(number_columns, text_columns, labels, ids)
+    return assembler.assemble(
+        number_columns, text_columns, labels, ids, matrix=None if odd else numbers
+    )
 
 
 def find_separator(text):

@@ -35,11 +35,21 @@ class Progress:
             if now - self._last < 1 and self.done < self.total:
                 return
             self._last = now
-            spent = now - self._start
-            left = spent / self.done * (self.total - self.done)
-            print(
-                f"{self.name}: {self.done} of {self.total} {self.unit}, "
-                f"{spent:.0f} s so far, about {left:.0f} s to go{note}",
-                file=sys.stderr,
-                flush=True,
-            )
+            self._print(now, note)
+
+    def end(self, note=""):
+        """Tell that there are no more steps, unless the last one has."""
+        with self._lock:
+            if self.enabled and 0 < self.done < self.total:
+                self.total = self.done
+                self._print(time.monotonic(), note)
+
+    def _print(self, now, note):
+        spent = now - self._start
+        left = spent / self.done * (self.total - self.done)
+        print(
+            f"{self.name}: {self.done} of {self.total} {self.unit}, "
+            f"{spent:.0f} s so far, about {left:.0f} s to go{note}",
+            file=sys.stderr,
+            flush=True,
+        )
