@@ -179,7 +179,7 @@ class ODMRegressorCV(KernelSelectionCV, _ODMRegressorCV):
     >>> X, y = make_friedman1(400, noise=1.0, random_state=0)
     >>> X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
     >>> model = ODMRegressorCV().fit(X_train, y_train)
-    >>> bool(model.score(X_test, y_test) > 0.9)
+    >>> bool(model.score(X_test, y_test) > 0.8)
     True
     """
 
