@@ -148,15 +148,15 @@ def speed(path):
         seconds, model = timed(LinearODMRegressor(C1=C1), X, y)
         about = {"data": "linear 200000 x 54", "method": "LinearODMRegressor"}
         write(path, {**about, "seconds": seconds, "gap": suboptimality(model)})
-        for dual in (True, False):
-            for tol in (1e-2, 1e-4, 1e-6):
+        for dual, tols in ((True, (1e-1,)), (False, (1e-2, 1e-4, 1e-6))):
+            for tol in tols:
                 rival = LinearSVR(
                     C=C1 / len(X),
                     loss="squared_epsilon_insensitive",
                     dual=dual,
                     tol=tol,
                     intercept_scaling=100.0,
-                    max_iter=300,
+                    max_iter=20 if dual else 300,  # epochs of the dual take seconds each
                     random_state=0,
                 )
                 seconds, model = timed(rival, X, y)
