@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -227,3 +228,24 @@ def test_missing_labels_do_not_count(run, tmp_path):
     out = run("predict", test, tmp_path / "m", tmp_path / "o")[1]
     assert "of 9)" in out
     assert len((tmp_path / "o").read_text().split()) == 10
+
+
+def test_all_facts_for_programs_are_documented(run, table, tmp_path):
+    guide = Path(__file__).parents[2] / "docs" / "user_guide" / "command_line.rst"
+    if not guide.exists():
+        pytest.skip("installed without the documentation")
+    documented = set(re.findall(r"``(\w+)``", guide.read_text()))
+    model, out = tmp_path / "m", tmp_path / "o"
+    for arguments in (
+        ("train", table, model, "--cv", "3", "--save-plot", tmp_path / "p.png"),
+        ("select", table, model, "--max-evals", "4"),
+        ("inspect", model),
+        ("inspect", model, "--data", table),
+        ("predict", table, model, out),
+        ("scale", table, out),
+        ("auto", table, "--out", tmp_path / "r", "--test", table, "--linear"),
+    ):
+        code, told, err = run(*arguments, "--json")
+        assert code == 0, err
+        facts = {name.removeprefix("test_") for name in json.loads(told)}
+        assert facts <= documented, arguments
