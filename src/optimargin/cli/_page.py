@@ -22,7 +22,7 @@ main { max-width: 60rem; margin: 0 auto; padding: 1.5rem 1rem 3rem; }
 section { background: #fff; border: 1px solid var(--line); border-radius: 8px; margin: 1rem 0;
   padding: 1rem 1.25rem; }
 h1 { font-size: 1.6rem; margin: .2rem 0; overflow-wrap: anywhere; }
-h2 { font-size: 1.15rem; margin: 0 0 .6rem; }
+h2 { font-size: 1.15rem; margin: 0 0 .6rem; overflow-wrap: anywhere; }
 p { margin: .4rem 0; } .soft { color: var(--soft); }
 .headline { display: flex; flex-wrap: wrap; gap: .5rem 2.5rem; align-items: baseline; }
 .headline b { font-size: 2.6rem; line-height: 1.1; color: var(--ours); }
@@ -43,7 +43,8 @@ dt { color: var(--soft); } dd { margin: 0; overflow-wrap: anywhere; }
 @media (max-width: 40rem) {
   dl { grid-template-columns: 1fr; gap: 0; } dd { margin-bottom: .5rem; }
   td.meter, th.meter { display: none; } section { padding: .8rem; }
-  th, td { padding: .35rem .3rem; } .headline b { font-size: 2rem; }
+  table { font-size: .9rem; } th.number { white-space: normal; } table.matrix td { min-width: 0; }
+  th, td { padding: .35rem .25rem; } .headline b { font-size: 2rem; }
 }
 """
 
