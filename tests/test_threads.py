@@ -10,7 +10,7 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from optimargin import LinearODMClassifier, ODMClassifier
-from optimargin._threads import _blas_pools, n_threads_for, one_blas_thread
+from optimargin._threads import _blas_pools, _usable_cores, n_threads_for, one_blas_thread
 from tests.cases import ESTIMATOR_SOLVERS, two_classes
 
 
@@ -93,16 +93,49 @@ def test_an_estimator_is_not_changed_by_fits_of_another():
     np.testing.assert_array_equal(first.decision_function(X), scores)
 
 
-def test_the_limit_of_blas_is_given_back_by_the_last_of_overlapping_fits():
-    def limits():
-        return [pool["num_threads"] for pool in _blas_pools().info()]
+def blas_limits():
+    return [pool["num_threads"] for pool in _blas_pools().info()]
 
+
+def test_fits_in_eight_threads_leave_blas_as_it_was():
+    X, y = two_classes(900, 10)
     with _blas_pools().limit(limits=2):
-        before = limits()
+        before = blas_limits()
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(lambda _: ODMClassifier().fit(X, y), range(16)))
+        assert blas_limits() == before
+
+
+def test_a_limit_set_in_another_thread_is_removed_by_whoever_ends_last():
+    with _blas_pools().limit(limits=2):
+        before = blas_limits()
+        first, second = one_blas_thread(), one_blas_thread()
+        with ThreadPoolExecutor(1) as other:
+            other.submit(first.__enter__).result()
+            second.__enter__()
+            other.submit(first.__exit__, None, None, None).result()
+            second.__exit__(None, None, None)
+            assert blas_limits() == before
+
+
+def test_threads_stay_within_the_cores_of_the_process(monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setattr("optimargin._threads.cpu_count", lambda: 1)
+    _usable_cores.cache_clear()
+    try:
+        assert n_threads_for(10**9) == 1
+    finally:
+        monkeypatch.undo()
+        _usable_cores.cache_clear()
+
+
+def test_the_limit_of_blas_is_given_back_by_the_last_of_overlapping_fits():
+    with _blas_pools().limit(limits=2):
+        before = blas_limits()
         first, second = one_blas_thread(), one_blas_thread()
         first.__enter__()
         second.__enter__()
         first.__exit__(None, None, None)
-        assert max(limits()) == 1 < max(before)
+        assert max(blas_limits()) == 1 < max(before)
         second.__exit__(None, None, None)
-        assert limits() == before
+        assert blas_limits() == before

@@ -8,21 +8,51 @@ from optimargin._core import _dense_products
 from optimargin._threads import n_threads_for
 
 
-def check_columns(X):
-    """Return `X`; raise a clear error for a sparse matrix with columns it does not have.
+def check_sparse(X):
+    """Return `X`; raise a clear error for a sparse matrix whose inner arrays do not fit together.
 
-    Of sorted rows the first and the last entry tell.
+    Compiled loops, of this library and of SciPy, trust these arrays. They are checked before
+    anything else is done with a matrix, in one pass.
     """
-    if issparse(X) and X.nnz:
-        begins, ends = X.indptr[:-1], X.indptr[1:]
-        filled = ends > begins
-        first, last = X.indices[begins[filled]], X.indices[ends[filled] - 1]
-        if first.min() < 0 or last.max() >= X.shape[1]:
+    if not issparse(X) or X.format not in ("csr", "csc", "bsr", "coo"):
+        return X
+    n_rows, n_columns = X.shape
+    if X.format == "coo":
+        places = {"rows": (n_rows, X.row), "columns": (n_columns, X.col)}
+    else:
+        height, width = X.data.shape[1:] if X.format == "bsr" else (1, 1)
+        n_rows, n_columns = n_rows // height, n_columns // width
+        name, n_major, n_minor = "columns", n_rows, n_columns
+        if X.format == "csc":
+            name, n_major, n_minor = "rows", n_columns, n_rows
+        _check_pointers(X.indptr, n_major, len(X.indices))
+        places = {name: (n_minor, X.indices[: X.indptr[-1]])}
+    for name, (size, indices) in places.items():
+        if len(indices) > len(X.data):
             raise ValueError(
-                f"X is a sparse matrix of {X.shape[1]} columns with indices from {first.min()} to "
-                f"{last.max()}: build it again, from correct indices."
+                f"X is a sparse matrix of {len(X.data)} values with {len(indices)} indices: build "
+                "it again, with one index per value."
+            )
+        if len(indices) and (indices.min() < 0 or indices.max() >= size):
+            raise ValueError(
+                f"X is a sparse matrix of {size} {name} with indices from {indices.min()} to "
+                f"{indices.max()}: build it again, from correct indices."
             )
     return X
+
+
+def _check_pointers(indptr, n_major, n_indices):
+    """Raise unless the rows (columns) of a compressed matrix lie one after the other."""
+    if (
+        len(indptr) != n_major + 1
+        or indptr[0] != 0
+        or indptr[-1] > n_indices
+        or (indptr[1:] < indptr[:-1]).any()
+    ):
+        raise ValueError(
+            "X is a sparse matrix whose indptr does not rise from 0 to the number of its values, "
+            "row by row: build it again."
+        )
 
 
 def check_weights(sample_weight, X):

@@ -3,11 +3,13 @@
 import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from functools import cache
 from threading import Lock, local
+from typing import Any
 
-from threadpoolctl import ThreadpoolController
+import threadpoolctl
+from joblib import cpu_count
 
 from optimargin._core._threads import max_threads
 
@@ -36,18 +38,27 @@ def n_threads_for(work: float) -> int:
     """Return the number of threads for a loop of `work` elementary operations."""
     if _forked or work < _WORTH_A_THREAD or getattr(_this_thread, "is_worker", False):
         return 1
-    return max_threads()
+    return min(max_threads(), _usable_cores())
+
+
+@cache
+def _usable_cores() -> int:
+    """Return how many cores the process may use: by its affinity and the quota of its cgroup.
+
+    OpenMP does not know of quotas. Who sets OMP_NUM_THREADS knows better.
+    """
+    return max_threads() if "OMP_NUM_THREADS" in os.environ else cpu_count()
 
 
 _lock = Lock()
 _holders = 0
 _this_thread = local()
-_limit = ExitStack()
+_limit: Any = None
 
 
 @cache
-def _blas_pools() -> ThreadpoolController:
-    return ThreadpoolController().select(user_api="blas")
+def _blas_pools() -> threadpoolctl.ThreadpoolController:
+    return threadpoolctl.ThreadpoolController().select(user_api="blas")
 
 
 @contextmanager
@@ -58,10 +69,10 @@ def one_blas_thread() -> Iterator[None]:
     milliseconds after their last work. The limit holds for the whole process. So, of several fits
     at a time, the first sets it and the last one removes it.
     """
-    global _holders
+    global _holders, _limit
     with _lock:
         if _holders == 0:
-            _limit.enter_context(_blas_pools().limit(limits=1))
+            _limit = _blas_pools().limit(limits=1)
         _holders += 1
     try:
         yield
@@ -69,7 +80,20 @@ def one_blas_thread() -> Iterator[None]:
         with _lock:
             _holders -= 1
             if _holders == 0:
-                _limit.close()
+                _let_any_thread_set_limits()
+                _limit.restore_original_limits()
+                _let_any_thread_set_limits()
+
+
+def _let_any_thread_set_limits() -> None:
+    """Take from the thread that set a limit the right to be the only one to change it.
+
+    threadpoolctl (from 3.8 on) gives OpenBLAS that owner, and ignores what other threads ask
+    for. The last fit to end need not be the one that began first.
+    """
+    controller = getattr(threadpoolctl, "OpenBLASController", None)
+    if hasattr(controller, "clear_controlling_thread"):
+        controller.clear_controlling_thread(force=True)
 
 
 def for_each(function: Callable[..., None], items: Iterable, work: int) -> None:

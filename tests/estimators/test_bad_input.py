@@ -344,6 +344,59 @@ def test_sparse_matrices_with_columns_they_do_not_have_are_refused(estimator, in
         estimator().fit(X, Y).predict(spoilt)
 
 
+def spoilt_matrices():
+    """Sparse matrices whose inner arrays do not fit together."""
+    filled = sp.csr_array(np.ones((40, 6)))
+
+    def changed(matrix, name, change):
+        part = getattr(matrix, name).copy()
+        setattr(matrix, name, change(part))
+        return matrix
+
+    def put(place, value):
+        def change(part):
+            part[place] = value
+            return part
+
+        return change
+
+    return {
+        "column in the middle of a row": changed(filled.copy(), "indices", put(14, 5000)),
+        "huge column in the middle": changed(filled.copy(), "indices", put(15, 2 * 10**9)),
+        "negative column in the middle": changed(filled.copy(), "indices", put(15, -3)),
+        "few values": changed(filled.copy(), "data", lambda data: data[:-7]),
+        "falling rows": changed(filled.copy(), "indptr", put(3, 0)),
+        "rows past the end": changed(filled.copy(), "indptr", put(-1, 10**6)),
+        "rows before the start": changed(filled.copy(), "indptr", put(0, -4)),
+        "missing row": changed(filled.copy(), "indptr", lambda indptr: indptr[:-1]),
+        "csc": changed(filled.tocsc(), "indices", put(50, 10**6)),
+        "bsr": changed(filled.tobsr((2, 2)), "indices", put(5, 10**6)),
+        "coo": changed(filled.tocoo(), "col", put(5, 10**6)),
+    }
+
+
+@pytest.mark.parametrize("name", spoilt_matrices())
+@pytest.mark.parametrize("model", [LinearODMClassifier(), ODMClassifier(), LinearODMClassifierCV()])
+def test_sparse_matrices_whose_parts_do_not_fit_are_refused_before_they_are_read(name, model):
+    spoilt, y = spoilt_matrices()[name], np.arange(40) % 2
+    with pytest.raises(ValueError, match="X is a sparse matrix"):
+        model.fit(spoilt, y)
+    fitted = LinearODMClassifier().fit(np.ones((40, 6)), y)
+    with pytest.raises(ValueError, match="X is a sparse matrix"):
+        fitted.predict(spoilt)
+
+
+@every_estimator
+def test_indices_of_two_types_are_one_matrix(estimator):
+    mixed = sp.csr_array(X)
+    mixed.indptr = mixed.indptr.astype(np.int64)
+    plain = sp.csr_array(X)
+    np.testing.assert_array_equal(
+        estimator().fit(mixed, Y).decision_function(mixed),
+        estimator().fit(plain, Y).decision_function(plain),
+    )
+
+
 def test_a_sparse_matrix_without_entries_has_no_wrong_columns():
     model = LinearODMClassifier().fit(sp.csr_array(X.shape), Y)
     assert np.isfinite(model.coef_).all()

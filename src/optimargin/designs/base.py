@@ -202,9 +202,14 @@ class SampleSpaceDesign(Design):
     ----------
     complete : bool
         Whether products with all samples are cheap, because all kernel values are in memory.
+    is_rounded : bool
+        Whether kernel values are rounded to less than double precision. Such a design has the
+        same one in double precision as its `precise`, and bounds what that changes
+        (`rounding`).
     """
 
     complete: bool = True
+    is_rounded: bool = False
 
     @abstractmethod
     def product(self, V):

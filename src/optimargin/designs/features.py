@@ -18,8 +18,18 @@ _ENTRIES_WORTH_A_SUM = 8  # entries per feature from which threads may sum for t
 
 
 def canonical(X):
-    """Return `X`, or a copy with sorted and unique indices where a sparse `X` has others."""
-    if sp.issparse(X) and not X.has_canonical_format:
+    """Return `X`, or a copy with sorted and unique indices where a sparse `X` has others.
+
+    With indices of one type: rows begin and end where arrays of the same kind say.
+    """
+    if not sp.issparse(X):
+        return X
+    if X.indptr.dtype != X.indices.dtype or X.indices.dtype not in (np.int32, np.int64):
+        wide = max(X.indptr[-1], X.shape[1]) > np.iinfo(np.int32).max
+        kind = np.int64 if wide or X.indices.dtype == np.int64 else np.int32
+        parts = X.data, X.indices.astype(kind, copy=False), X.indptr.astype(kind)
+        X = type(X)(parts, shape=X.shape)
+    if not X.has_canonical_format:
         X = X.copy()
         X.sum_duplicates()
     return X

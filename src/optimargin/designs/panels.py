@@ -21,6 +21,8 @@ from optimargin.kernels import RowCache
 
 _PANEL_ROWS = 128
 _SMALL_BLOCK = 4e7  # bytes that any limit has room for
+_ROWS_PER_PROBE, _FEWEST_PROBES, _MOST_PROBES = 128, 8, 64  # rows that rounding is measured on
+_ROUNDING_MARGIN = 4.0  # between the largest effect of rounding measured and the largest of all
 _PANEL_SHARE = 0.75  # of the limit, where not all fits; the rest is left to preconditioners
 
 
@@ -102,6 +104,8 @@ class PanelDesign(SampleSpaceDesign):
         For kernel values that are kept.
     complete : bool, default=None
         Whether all kernel values are kept; as the limit allows when not given.
+    precise_kernel : callable, default=None
+        Makes the same kernel in double precision, where the values of `kernel` are rounded.
     on_crowded : callable, default=None
         Called once, with the numbers of active samples and of those that there is room for, when
         kernel values have to be computed again and again.
@@ -109,7 +113,9 @@ class PanelDesign(SampleSpaceDesign):
 
     own_threads = True
 
-    def __init__(self, kernel, *, max_bytes, complete=None, on_crowded=None):
+    def __init__(
+        self, kernel, *, max_bytes, complete=None, precise_kernel=None, on_crowded=None
+    ):
         self.n_samples = self.n_coef = kernel.n_samples
         self._kernel = kernel
         if complete is None:
@@ -123,7 +129,54 @@ class PanelDesign(SampleSpaceDesign):
         # The values between samples that were active recently.
         self._working = Panels(kernel)
         self._capacity = Panels.capacity(_PANEL_SHARE * self._free_bytes, kernel.dtype)
+        self._make_precise = precise_kernel
         self._on_crowded = None if complete else on_crowded
+
+    @property
+    def is_rounded(self):
+        """Whether kernel values are rounded to less than double precision."""
+        return self._make_precise is not None
+
+    @cached_property
+    def _precise_kernel(self):
+        return self._make_precise()
+
+    @cached_property
+    def precise(self):
+        """The same design in double precision."""
+        return PanelDesign(self._precise_kernel, max_bytes=self._free_bytes)
+
+    @cached_property
+    def _rounding_sample(self):
+        """What rounding changes in some rows: the longest ones and some evenly spaced."""
+        scale = self._kernel.rounding_scale()
+        n_half = min(max(self.n_samples // _ROWS_PER_PROBE, _FEWEST_PROBES), _MOST_PROBES) // 2
+        longest = np.argsort(scale, kind="stable")[-n_half:]
+        spaced = np.arange(0, self.n_samples, max(self.n_samples // n_half, 1))
+        rows = np.union1d(longest, spaced)
+        return scale, rows, self._precise_kernel.block(rows) - self._kernel.block(rows)
+
+    def rounding(self, coef):
+        """Return what rounding of kernel values can do: measured on a few rows, times a margin.
+
+        Parameters
+        ----------
+        coef : ndarray of shape (n_samples,)
+
+        Returns
+        -------
+        decision_error : ndarray of shape (n_samples,)
+            A bound on the change of ``decision(coef)``.
+        value_error : ndarray of shape (n_samples,)
+            u such that kernel value (i, j) changes by at most ``u_i u_j``.
+        """
+        scale, rows, change = self._rounding_sample
+        used = scale > 0
+        inverse = np.divide(1.0, scale, out=np.zeros_like(scale), where=used)
+        measured = np.abs(change @ coef) * inverse[rows]
+        unit = (np.abs(change) * inverse * inverse[rows, None]).max(initial=0.0)
+        margin = _ROUNDING_MARGIN
+        return margin * measured.max(initial=0.0) * scale, np.sqrt(margin * unit) * scale
 
     def part(self, rows):
         """Return the design of the samples `rows` alone, to be used before this one."""

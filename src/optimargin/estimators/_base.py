@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from optimargin._checks import check_columns, check_weights
+from optimargin._checks import check_sparse, check_weights
 from optimargin.designs import canonical
 from optimargin.estimators._callbacks import CallbackSupportMixin, FitTasks
 from optimargin.estimators._doc_link import DocLinkMixin
@@ -45,6 +45,11 @@ class Registered(StrOptions):
         suits = self._suits
         names = [n for n, entry in self._registry.items() if suits is None or suits(entry)]
         return {*self._also, *names}
+
+
+def seed_of(random_state) -> int:
+    """Return a seed. None is a fixed one: a fit gives the same numbers from run to run."""
+    return 0 if random_state is None else int(check_random_state(random_state).randint(2**31 - 1))
 
 
 class BaseLearner(StoreMixin, DocLinkMixin, CallbackSupportMixin, BaseEstimator, metaclass=ABCMeta):
@@ -82,7 +87,7 @@ class BaseLearner(StoreMixin, DocLinkMixin, CallbackSupportMixin, BaseEstimator,
             tol=self.tol,
             max_iter=self.max_iter,
             fit_intercept=self.fit_intercept,
-            seed=check_random_state(self.random_state).randint(2**31 - 1),
+            seed=seed_of(self.random_state),
         )
 
     @abstractmethod
@@ -171,8 +176,9 @@ class BaseLearner(StoreMixin, DocLinkMixin, CallbackSupportMixin, BaseEstimator,
 
     def _rebuilt(self, X, y, sample_weight):
         """Return the problems that the model was trained on, given its training data."""
-        X, y = validate_data(self, X, y, reset=False, **self._input_checks(), **self._y_checks)
-        X = check_columns(canonical(X))
+        checks = {**self._input_checks(), **self._y_checks}
+        X, y = validate_data(self, check_sparse(X), y, reset=False, **checks)
+        X = canonical(X)
         weight = check_weights(sample_weight, X)
         task = self._make_known_task(y, weight, X.dtype)
         with explained():
@@ -197,16 +203,16 @@ class BaseLearner(StoreMixin, DocLinkMixin, CallbackSupportMixin, BaseEstimator,
         fit has succeeded.
         """
         checked = copy(self)
-        X, y = validate_data(checked, X, y, **self._input_checks(), **self._y_checks, **checks)
+        checks = {**self._input_checks(), **self._y_checks, **checks}
+        X, y = validate_data(checked, check_sparse(X), y, **checks)
         names = ("n_features_in_", "feature_names_in_")
         about = {name: vars(checked)[name] for name in names if name in vars(checked)}
-        return check_columns(canonical(X)), y, about
+        return canonical(X), y, about
 
     def _scores(self, X):
         """Return decision values of shape (n_samples, n_outputs)."""
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, **self._input_checks())
-        X = check_columns(canonical(X))
+        X = canonical(validate_data(self, check_sparse(X), reset=False, **self._input_checks()))
         with np.errstate(over="ignore", invalid="ignore"):
             scores = self._model.scores(X)
         if not np.isfinite(scores).all():

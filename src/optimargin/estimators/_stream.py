@@ -4,11 +4,11 @@ from copy import copy
 from dataclasses import replace
 from typing import Any
 
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
-from optimargin._checks import check_columns, check_scale, check_weights
+from optimargin._checks import check_scale, check_sparse, check_weights
 from optimargin.designs import canonical
+from optimargin.estimators._base import seed_of
 from optimargin.estimators._forms import WarmLinearForm
 from optimargin.solvers.stream import StreamState, follow
 from optimargin.training.units import penalty_unit_of
@@ -33,9 +33,9 @@ class StreamMethods(WarmLinearForm):
         is_first = not hasattr(self, "t_")
         checked = copy(self)  # told about the data; the estimator changes at the end
         X, y = validate_data(
-            checked, X, y, reset=is_first, **self._input_checks(), **self._y_checks
+            checked, check_sparse(X), y, reset=is_first, **self._input_checks(), **self._y_checks
         )
-        X = check_columns(canonical(X))
+        X = canonical(X)
         weight = check_weights(sample_weight, X)
         task, intercepts = make_task(checked, y)
         check_scale(X, type(self).__name__)
@@ -48,7 +48,7 @@ class StreamMethods(WarmLinearForm):
             targets,
             objective.loss(),
             fit_intercept=self.fit_intercept,
-            seed=check_random_state(self.random_state).randint(2**31 - 1),
+            seed=seed_of(self.random_state),
         )
         names = ("n_features_in_", "feature_names_in_", "classes_")
         self._store(

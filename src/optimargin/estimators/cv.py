@@ -22,7 +22,7 @@ from sklearn.utils.metadata_routing import (
 )
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from optimargin._checks import check_columns, check_weights
+from optimargin._checks import check_sparse, check_weights
 from optimargin._warnings import warn_user
 from optimargin.designs import canonical
 from optimargin.estimators._base import BaseLearner
@@ -146,9 +146,9 @@ class BaseSelectionCV(
         tuned = self._make_estimator()
         # A copy is told about features: the estimator changes when there are results to store.
         X_checked, y_checked = validate_data(
-            copy(self), X, y, **tuned._input_checks(), **tuned._y_checks
+            copy(self), check_sparse(X), y, **tuned._input_checks(), **tuned._y_checks
         )
-        X_checked = check_columns(canonical(X_checked))
+        X_checked = canonical(X_checked)
         routed = self._route(sample_weight, params)
         weight = check_weights(sample_weight, X_checked)
         task = tuned._make_task(y_checked, weight, X_checked.dtype)

@@ -111,6 +111,7 @@ class LDMClassifier(KernelForm, _LDMClassifier):
     class_weight : dict or "balanced", default=None
     random_state : int, RandomState instance or None, default=None
         For the order in which coordinate descent visits the samples.
+        None is a fixed seed: the same data give the same model.
 
     Attributes
     ----------
@@ -212,6 +213,7 @@ class LinearLDMClassifier(LinearForm, _LDMClassifier):
     class_weight : dict or "balanced", default=None
     random_state : int, RandomState instance or None, default=None
         For the order in which the samples are visited.
+        None is a fixed seed: the same data give the same model.
 
     Attributes
     ----------

@@ -90,6 +90,7 @@ class ODMClassifier(HeldOutDecisions, LandmarkForm, Classifier):
         sum to the same.
     random_state : int, RandomState instance or None, default=None
         For the order of samples in "dcd" and for landmarks.
+        None is a fixed seed: the same data give the same model.
 
     Attributes
     ----------
@@ -271,6 +272,7 @@ class LinearODMClassifier(HeldOutDecisions, StreamMethods, Classifier):
         Start the next `fit` at the current coefficients.
     random_state : int, RandomState instance or None, default=None
         For the order of samples in "dcd" and "svrg" and in `partial_fit`.
+        None is a fixed seed: the same data give the same model.
 
     Attributes
     ----------

@@ -103,6 +103,7 @@ class ODMRegressor(_BandRegressor, LandmarkForm):
         Limit on Newton steps or passes over the data.
     random_state : int, RandomState instance or None, default=None
         For the order of samples in "dcd", and for landmarks.
+        None is a fixed seed: the same data give the same model.
 
     Attributes
     ----------
@@ -285,6 +286,7 @@ class LinearODMRegressor(_BandRegressor, StreamMethods):
         Start the next `fit` at the current coefficients.
     random_state : int, RandomState instance or None, default=None
         For the order of samples in "dcd" and "svrg" and in `partial_fit`.
+        None is a fixed seed: the same data give the same model.
 
     Attributes
     ----------

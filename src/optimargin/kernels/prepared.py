@@ -4,17 +4,24 @@ from collections import OrderedDict
 from copy import copy
 
 import numpy as np
-from scipy.sparse import issparse
+from scipy.sparse import csr_array, issparse
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
 
 from optimargin._core._gram import rows_product
 from optimargin._threads import for_each
 
 _BLOCK_ELEMENTS = 1 << 18  # 2 MB of float64: a block of kernel rows stays in cache
+_LONG = 1e3  # squared norm, in units of the kernel's width, past which distances lose digits
+_NEGLIGIBLE = 1e-30  # kernel values that need no digits
+_FILLED = 4  # of so many rows one must have a feature for its mean to be subtracted
 
 
 class PreparedKernel:
     """A kernel on a fixed set of samples, with what all its values share computed once.
+
+    Distances are small differences of large inner products. So rows are centred, and where they
+    are long, or sparse, distances are computed in float64 whatever the precision of the values;
+    those between rows that are close to each other, but far from the centre, from differences.
 
     Parameters
     ----------
@@ -23,34 +30,38 @@ class PreparedKernel:
     X : {ndarray, CSR} of shape (n_samples, n_features)
     dtype : numpy dtype, default=None
         The precision of the kernel values; that of `X` when not given.
+
+    Attributes
+    ----------
+    dtype : numpy dtype
+        The precision of the kernel values.
     """
 
     def __init__(self, kernel, X, dtype=None):
         self.kernel = kernel
-        self._center = None
-        if kernel.has_width and not issparse(X) and X.shape[0]:
-            # Distances do not change, and rounding errors, relative to norms, become small.
-            self._center = X.mean(axis=0)
-        self._X = self._convert(X, X.dtype if dtype is None else dtype)
-        self._norms = row_norms(self._X, squared=True) if kernel.has_width else None
+        self.dtype = np.dtype(X.dtype if dtype is None else dtype)
+        self._center = Center(X) if kernel.has_width else None
+        precision = np.dtype(np.float64) if kernel.has_width and issparse(X) else self.dtype
+        self._X, self._norms = self._convert(X, precision)
+        self._has_long_rows = kernel.has_width and self._norms.max(initial=0.0) > _LONG
+        if self._has_long_rows and precision != np.float64:
+            self._X, self._norms = self._convert(X, np.dtype(np.float64))
 
-    def _convert(self, X, dtype):
+    def _convert(self, X, precision):
+        """Return centred and scaled rows, and their squared norms for kernels of distances."""
+        X = X.astype(np.promote_types(X.dtype, precision), copy=False)
         if self._center is not None:
-            X = X - self._center
+            X = self._center.subtracted_from(X)
         scale = self.kernel.row_scale
         if scale != 1.0:
             X = X * X.dtype.type(scale)
-        return X.astype(dtype, copy=False)
+        X = X.astype(precision, copy=False)
+        return X, row_norms(X, squared=True) if self.kernel.has_width else None
 
     @property
     def n_samples(self):
         """The number of samples."""
         return self._X.shape[0]
-
-    @property
-    def dtype(self):
-        """The precision of the kernel values."""
-        return self._X.dtype
 
     def take(self, rows):
         """Return the kernel on the samples `rows` alone."""
@@ -78,9 +89,12 @@ class PreparedKernel:
 
     def against(self, X):
         """Return the kernel values between the rows of `X` and all samples."""
-        X = self._convert(X, self._X.dtype)
-        norms = None if self._norms is None else row_norms(X, squared=True)
+        X, norms = self._convert(X, self._X.dtype)
         return self._values(X, self._X, norms, self._norms, None)
+
+    def rounding_scale(self):
+        """Return s of shape (n_samples,): value (i, j) is rounded by a multiple of ``s_i s_j``."""
+        return np.sqrt(np.abs(self.diagonal())) if self._norms is None else 1.0 + self._norms
 
     def diagonal(self):
         """Return the kernel value of every sample with itself."""
@@ -101,28 +115,75 @@ class PreparedKernel:
             raise_overflow(self.kernel, self._X)
 
     def _values(self, A, B, row_norms, column_norms, out):
-        kernel = self.kernel
+        if out is None:
+            out = np.empty((A.shape[0], B.shape[0]), dtype=self.dtype)
+
+        def fill(rows):
+            part, norms = out[rows], None if row_norms is None else row_norms[rows]
+            if issparse(A) or issparse(B):
+                values = np.ascontiguousarray(safe_sparse_dot(A[rows], B.T, dense_output=True))
+            else:
+                values = part if part.dtype == A.dtype else np.empty(part.shape, dtype=A.dtype)
+                np.dot(A[rows], B.T, out=values)
+            values = self.kernel.values(values, norms, column_norms)
+            if self._has_long_rows:
+                self._sharpen(values, A[rows], B, norms, column_norms)
+            if values is not part:
+                part[...] = values
+
         # Values too large for the precision are reported once, by `gram_matrix`.
         with np.errstate(over="ignore", invalid="ignore"):
             if issparse(A) or issparse(B):
-                K = np.ascontiguousarray(safe_sparse_dot(A, B.T, dense_output=True))
-                K = kernel.values(K, row_norms, column_norms)
-                if out is not None:
-                    out[...] = K
-                return K
-            if out is None:
-                out = np.empty((A.shape[0], B.shape[0]), dtype=B.dtype)
-
-            def fill(rows):
-                part = out[rows]
-                np.dot(A[rows], B.T, out=part)
-                norms = None if row_norms is None else row_norms[rows]
-                values = kernel.values(part, norms, column_norms)
-                if values is not part:
-                    part[...] = values
-
-            for_each(fill, row_blocks(*out.shape), work=10 * out.size)
+                fill(slice(None))
+            else:
+                for_each(fill, row_blocks(*out.shape), work=10 * out.size)
         return out
+
+    def _sharpen(self, values, A, B, row_norms, column_norms):
+        """Compute the values of close rows again, from their differences, where rows are long."""
+        from scipy.spatial.distance import cdist  # slow to import
+
+        for i in np.flatnonzero(row_norms + column_norms.max(initial=0.0) > _LONG):
+            close = np.flatnonzero((values[i] > _NEGLIGIBLE) & (row_norms[i] + column_norms > _LONG))
+            if close.size:
+                squares = cdist(_dense(A[i : i + 1]), _dense(B[close]), "sqeuclidean")
+                values[i, close] = self.kernel.profile(squares[0])
+
+
+class Center:
+    """The centre of rows: distances from it are small, and so are their rounding errors.
+
+    Of sparse rows it is zero, except for features that few rows lack.
+
+    Parameters
+    ----------
+    X : {ndarray, CSR} of shape (n_samples, n_features)
+    """
+
+    def __init__(self, X):
+        n_samples, n_features = X.shape
+        if not issparse(X):
+            self._mean = X.mean(axis=0, dtype=np.float64) if n_samples else np.zeros(n_features)
+            return
+        counts = np.bincount(X.indices, minlength=n_features)
+        self._filled = np.flatnonzero(_FILLED * counts >= max(n_samples, 1))
+        sums = np.bincount(X.indices, X.data, minlength=n_features)
+        self._mean = sums[self._filled] / max(n_samples, 1)
+
+    def subtracted_from(self, X):
+        """Return the rows of `X` around the centre."""
+        if not issparse(X):
+            return X - self._mean.astype(X.dtype)
+        filled, n_rows = self._filled, X.shape[0]
+        if not filled.size:
+            return X
+        means = np.tile(self._mean.astype(X.dtype), n_rows)
+        indptr = np.arange(n_rows + 1) * filled.size
+        return X - csr_array((means, np.tile(filled, n_rows), indptr), shape=X.shape)
+
+
+def _dense(X):
+    return X.toarray() if issparse(X) else X
 
 
 class RowCache:
@@ -173,7 +234,7 @@ def kernel_product(kernel, X, Y, V):
         for rows in blocks:
             out[rows] = kernel(X[rows], Y) @ V
         return out
-    prepared = PreparedKernel(kernel, Y)
+    prepared = PreparedKernel(kernel, Y, np.float64)  # the numbers that the fit was certified for
 
     def fill(rows):
         out[rows] = prepared.against(X[rows]) @ V

@@ -8,19 +8,18 @@ from sklearn.utils.extmath import row_norms, safe_sparse_dot
 
 from optimargin._core._kernels import weighted_distances
 from optimargin._threads import for_each
-from optimargin.kernels.prepared import row_blocks
+from optimargin.kernels.prepared import Center, row_blocks
 
 
 def squared_distances(X, Y=None):
     """Return the squared Euclidean distances between rows, in the precision of the data.
 
-    Dense data are centred first: distances do not change, and rounding errors, which are
-    relative to the norms, become small.
+    Data are centred first: distances do not change, and rounding errors, which are relative to
+    the norms, become small.
     """
-    if not issparse(X):
-        center = (X if Y is None else Y).mean(axis=0)
-        X = X - center
-        Y = None if Y is None else Y - center
+    center = Center(X if Y is None else Y)
+    X = center.subtracted_from(X)
+    Y = None if Y is None else center.subtracted_from(Y)
     X_norms = row_norms(X, squared=True)
     Y_norms = X_norms if Y is None else row_norms(Y, squared=True)
     distances = safe_sparse_dot(X, (X if Y is None else Y).T, dense_output=True)
@@ -39,7 +38,7 @@ def mean_distance(X, sample_weight):
     Repeating a sample and doubling its weight give the same number, which is why the zero
     distances of samples to themselves are counted.
     """
-    X = X if issparse(X) else X - X.mean(axis=0)
+    X = Center(X).subtracted_from(X)
     norms = row_norms(X, squared=True)
     totals = []
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from optimargin._checks import check_sparse
 from optimargin.designs.features import FeatureDesign, canonical
 from optimargin.kernels import Kernel, PreparedKernel
 
@@ -23,7 +24,7 @@ def as_rows(X):
         X = np.asarray(X)
     dtype = X.dtype if X.dtype in (np.float32, np.float64) else np.float64
     if sp.issparse(X):
-        return canonical(sp.csr_array(X, dtype=dtype))
+        return canonical(sp.csr_array(check_sparse(X), dtype=dtype))
     return np.ascontiguousarray(X, dtype=dtype)
 
 

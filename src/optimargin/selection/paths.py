@@ -8,7 +8,7 @@ from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_X_y
 
-from optimargin._checks import check_columns, check_weights
+from optimargin._checks import check_sparse, check_weights
 from optimargin._warnings import warn_user
 from optimargin.designs import GramDesign, canonical
 from optimargin.estimators.ldm import LDMClassifier
@@ -261,8 +261,8 @@ def ldm_path(
 
 def _checked(X, y, sample_weight):
     """Return the arguments of a path, validated."""
-    X, y = check_X_y(X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C")
-    X = check_columns(canonical(X))
+    X, y = check_X_y(check_sparse(X), y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C")
+    X = canonical(X)
     check_classification_targets(y)
     sample_weight = check_weights(sample_weight, X)
     if sample_weight is not None and not (sample_weight > 0).all():

@@ -62,7 +62,7 @@ class FeatureSystem:
         rows = np.sort(np.random.default_rng(0).choice(design.n_samples, size, replace=False))
         part = problem.over(design.take(rows), rows)
         if isinstance(design, FeatureDesign) and design.is_sparse:
-            rough = DualCD(tol=1e-2, max_iter=_STARTING_EPOCHS, seed=solver.seed)
+            rough = DualCD(tol=1e-2, max_iter=_STARTING_EPOCHS)
         else:
             rough = type(solver)(tol=1e-3, max_iter=solver.max_iter, exact_up_to=0)
         start = rough.solve(part)
@@ -155,7 +155,7 @@ class SparseSystem:
 
     def start(self, solver):
         """Find most of the active set by a few epochs of coordinate descent."""
-        epochs = DualCD(tol=solver.tol, max_iter=_STARTING_EPOCHS, seed=solver.seed)
+        epochs = DualCD(tol=solver.tol, max_iter=_STARTING_EPOCHS)
         start = epochs.solve(self.problem)
         return start.coef, start.intercept
 
@@ -197,5 +197,16 @@ def _active_step(problem, point, active, curvature, scaled_block, image):
     x, q = ((scale * root)[:, None] * solve_spd(M, right)).T
     if not problem.fit_intercept:
         return x, 0.0
-    intercept_step = (x.sum() + point.pull.sum()) / q.sum()
+    return eliminate_intercept(x, q, point)
+
+
+def eliminate_intercept(x, q, point):
+    """Return x - db q, and the step db of the intercept.
+
+    Where rounding leaves nothing of q, the intercept waits for its own exact minimisation.
+    """
+    total = q.sum()
+    if not total > 0:
+        return x, 0.0
+    intercept_step = (x.sum() + point.pull.sum()) / total
     return x - intercept_step * q, intercept_step

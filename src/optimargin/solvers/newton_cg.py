@@ -24,6 +24,7 @@ et al., Randomized Nystrom preconditioning, SIAM J. Matrix Anal. Appl. 44 (2023)
 """
 
 from abc import ABC, abstractmethod
+from dataclasses import replace
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -32,6 +33,8 @@ from optimargin._linalg import Factor, solve_spd
 from optimargin.designs.base import by_space
 from optimargin.designs.features import FeatureDesign
 from optimargin.designs.gram import GramDesign
+from optimargin.problems.rounding import gap_with_rounding
+from optimargin.solvers._systems import eliminate_intercept
 from optimargin.solvers.base import Solution, Solver
 from optimargin.solvers.newton import Newton
 
@@ -60,16 +63,30 @@ class NewtonCG(Solver):
     def _solve(self, problem, coef, intercept):
         space = self._make_space(problem)
         point = space.start() if coef is None else problem.point(coef, intercept)
-        return self.iterate(space, point)
+        point, n_iter = self._descend(space, point)
+        found = Solution.from_point(point, n_iter)
+        if not getattr(problem.design, "is_rounded", False):  # chunks have no design
+            return found
+        found = replace(found, dual_gap=gap_with_rounding(problem, point))
+        if found.dual_gap <= self.tol or self.stopped or n_iter == self.max_iter:
+            return found
+        # Rounding of kernel values matters: go on without it.
+        space = self._make_space(problem.over(problem.design.precise))
+        point, n_more = self._descend(space, space.problem.point(point.coef, point.intercept))
+        return Solution.from_point(point, n_iter + n_more)
 
     def iterate(self, space, point, least_progress=0.0):
         """Step from `point` until the gap is small, and return a `Solution`.
 
         Or until a step lowers the objective by less than `least_progress` of itself.
         """
+        return Solution.from_point(*self._descend(space, point, least_progress))
+
+    def _descend(self, space, point, least_progress=0.0):
+        """Return the last iterate, and the number of steps."""
         n_iter = 1
         if point.relative_gap <= self.tol:
-            return Solution.from_point(space.finish(point), n_iter)
+            return space.finish(point), n_iter
         for n_iter in self.iterations():  # noqa: B007
             moved, length = space.step(point)
             if length == 0 and space.accuracy <= FINEST:
@@ -79,7 +96,7 @@ class NewtonCG(Solver):
             point = moved
             if point.relative_gap <= self.tol or (least_progress and stuck):
                 break
-        return Solution.from_point(space.finish(point), n_iter)
+        return space.finish(point), n_iter
 
     def _make_space(self, problem):
         return by_space(problem.design, _FeatureSpace, _SampleSpace)(problem, self)
@@ -179,12 +196,15 @@ def model_cg(product, right, diagonal, accuracy, enough):
         if rho == 0:  # solved exactly, by as many steps as there are features
             break
         curved, image = product(direction)
-        alpha = rho / (direction @ curved)
+        curvature = direction @ curved
+        if not 0 < curvature < np.inf:  # only rounding is left, or values overflow
+            break
+        alpha = rho / curvature
         solution += alpha * direction
         residual -= alpha * curved
         total_image = total_image + alpha * image
         new_model = -0.5 * solution @ (right + residual)
-        if k * (1 - model / new_model) <= accuracy or np.linalg.norm(residual) <= enough:
+        if k * (new_model - model) >= accuracy * new_model or np.linalg.norm(residual) <= enough:
             break
         model = new_model
         z = residual / diagonal
@@ -208,7 +228,8 @@ class _SampleSpace(Space):
             self.n_landmarks = min(max(share, _N_LANDMARKS), _MOST_LANDMARKS)
         self._preconditioner: tuple = (None, None, None)
         self.is_direct = False  # whether small systems are solved by factorisation
-        self.random = np.random.default_rng(solver.seed)
+        # The certificate depends neither on landmarks nor on the start: a fixed seed will do.
+        self.random = np.random.default_rng(0)
 
     def start(self):
         """Solve with a low-rank factor of the kernel matrix, or for a part of the samples."""
@@ -276,8 +297,8 @@ class _SampleSpace(Space):
         if not problem.fit_intercept:
             step[active] += p
             return step, 0.0
-        intercept_step = (p.sum() + point.pull.sum()) / q[0].sum()
-        step[active] += p - intercept_step * q[0]
+        moved, intercept_step = eliminate_intercept(p, q[0], point)
+        step[active] += moved
         return step, intercept_step
 
     def learn(self, point, moved, length):

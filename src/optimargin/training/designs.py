@@ -102,15 +102,25 @@ def _gram(plan, kernel, X, weight, fit_intercept, notify):
 
 
 def _panels(plan, kernel, X, weight, fit_intercept, notify):
+    def precise_kernel():
+        return PreparedKernel(kernel, X, np.float64)
+
     prepared = PreparedKernel(kernel, X, plan.dtype)
-    if not prepared.is_finite() and prepared.dtype != X.dtype:
-        prepared = PreparedKernel(kernel, X)
+    if not prepared.is_finite():
+        prepared = precise_kernel()
     prepared.check_finite()
+    is_rounded = prepared.dtype != np.float64
 
     def on_crowded(n_active, capacity):
         notify(CrowdedMemory(n_active, capacity, X.shape[0]))
 
-    return MadeDesign(PanelDesign(prepared, max_bytes=plan.max_bytes, on_crowded=on_crowded))
+    design = PanelDesign(
+        prepared,
+        max_bytes=plan.max_bytes,
+        precise_kernel=precise_kernel if is_rounded else None,
+        on_crowded=on_crowded,
+    )
+    return MadeDesign(design)
 
 
 DESIGNS: dict[str, Callable[..., MadeDesign]] = {

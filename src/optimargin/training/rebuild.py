@@ -101,6 +101,6 @@ def solution_of(rebuilt, model, k, options, objective_value=None):
             )
     if point.relative_gap <= _SHARP:
         return problem, point.coef, point.intercept
-    solver = Newton(tol=options.tol, max_iter=options.max_iter)
+    solver = Newton(tol=options.tol, max_iter=options.max_iter, exact_up_to=np.inf)
     solution = solver.solve(problem, *start)
     return problem, solution.coef, solution.intercept
