@@ -12,7 +12,7 @@ from optimargin.training.models import OtherDataError, coefficients_of
 from optimargin.training.plan import plan_closed_form
 from optimargin.training.train import prepare
 
-_SHARP = 1e-13  # a relative gap at which the active set is that of the solution
+_SHARP = 1e-20  # a relative gap at which the active set is that of the solution, and its values too
 _SAME_OBJECTIVE = 0.01  # relative difference that rounding of float32 coefficients can make
 
 
