@@ -4,11 +4,12 @@ from contextlib import contextmanager
 from functools import singledispatch
 from math import ceil
 
+import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from optimargin._warnings import warn_user
 from optimargin.designs.panels import MemoryLimitError
-from optimargin.problems.base import ROUNDING_FLOOR, UnboundedError
+from optimargin.problems.base import UnboundedError
 from optimargin.training.designs import CrowdedMemory, NegativeSpectrum
 
 
@@ -62,9 +63,12 @@ def _(fact: CrowdedMemory) -> str:
 
 
 def warn_if_short(estimator, fit) -> None:
-    """Warn if the certified gap of a fit is above the tolerance."""
+    """Warn if the certified gap of a fit is above the tolerance.
+
+    Coefficients are kept in the precision of the data, and no gap is met beyond that.
+    """
     worst = float(fit.dual_gap.max())
-    if worst <= max(estimator.tol, ROUNDING_FLOOR):
+    if worst <= max(estimator.tol, float(np.finfo(fit.model.intercept.dtype).eps)):
         return
     advice = "." if estimator.solver == "auto" else ", or try solver='auto'."
     warn_user(

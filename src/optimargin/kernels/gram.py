@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky, eigh
 
-from optimargin.kernels.prepared import raise_overflow
+from optimargin.kernels.prepared import PreparedKernel, raise_overflow
 
 
 @dataclass(frozen=True)
@@ -43,14 +43,16 @@ def gram_matrix(kernel, X, sample_weight):
     ValueError
         If the matrix is not square, not symmetric or not finite.
     """
-    K = np.ascontiguousarray(kernel(X))
+    # In double precision whatever that of the data: what is certified is the kernel of the data.
+    given = PreparedKernel(kernel, X, np.float64).block() if kernel.is_prepared else kernel(X)
+    rounding = 100 * np.finfo(given.dtype).eps
+    K = np.ascontiguousarray(given, dtype=np.float64)
     # A matrix that is given may be finite and still too large to be squared.
-    if not np.abs(K).max(initial=0.0) < float(np.finfo(K.dtype).max) ** 0.45:
+    if not np.abs(K).max(initial=0.0) < float(np.finfo(np.float64).max) ** 0.45:
         raise_overflow(kernel, X)
     if kernel.is_positive_semidefinite:
         return GramMatrix(K)
     scale = np.abs(np.diagonal(K)).max(initial=0.0) or 1.0
-    rounding = 100 * np.finfo(K.dtype).eps
     asymmetry = np.abs(K - K.T).max()
     if asymmetry > max(rounding, 1e-8) * max(scale, np.abs(K).max()):
         raise ValueError(

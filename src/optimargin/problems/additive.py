@@ -137,6 +137,12 @@ class AdditiveProblem:
         """Return the objective at `coef`, and the intercept moved to the exact minimum."""
         return self._evaluate(coef, intercept, decision)[:2]
 
+    def objective_at(self, coef, intercept):
+        """Return the objective of these numbers, the intercept left as it is."""
+        decision = self.design.decision(coef)
+        loss = self.loss.evaluate(decision, self.target, intercept)[0]
+        return loss + 0.5 * max(coef @ self.design.metric(coef, decision), 0.0)
+
     def _evaluate(self, coef, intercept, decision):
         if self.fit_intercept:
             intercept += self._minimise_along(decision, intercept, None, 1.0, start=0.0, rtol=0.0)

@@ -83,3 +83,6 @@ class Problem(Protocol):
 
     def point(self, *args: Any, **kwargs: Any) -> Iterate:
         """Return an iterate."""
+
+    def objective_at(self, coef: np.ndarray, intercept: float) -> float:
+        """Return the objective of these numbers, the intercept left as it is."""

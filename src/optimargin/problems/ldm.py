@@ -147,6 +147,12 @@ class LDMProblem:
         hinge = float(self.weight @ np.maximum(0.0, 1.0 - margin))
         return value + (self.C * hinge if hinge else 0.0)
 
+    def objective_at(self, coef, intercept):
+        """Return the objective of these numbers."""
+        decision = self.design.decision(coef)
+        squared_norm = max(float(coef @ self.design.metric(coef, decision)), 0.0)
+        return self.value(squared_norm, decision + intercept)
+
     def point(self, coef, intercept, box_dual, decision=None):
         """Return the primal point (`coef`, `intercept`) with the certificate of `box_dual`."""
         design, y = self.design, self.y

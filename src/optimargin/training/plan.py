@@ -30,7 +30,7 @@ _OPERATIONS_OF_AN_EPOCH = 70.0
 # Kernels: benchmarks/kernel.py, benchmarks/large_kernel.py
 _DIRECT_UP_TO = 700  # samples up to which factorisations are fastest
 _EXACT_UP_TO = 100_000  # samples of an exact kernel fit, unless one insists on it
-_FLOAT32_TOL = 1e-8  # above it, rounding kernel values to float32 is far below any gap that is met
+_FLOAT32_TOL = 1e-8  # above it, rounding kernel values to float32 rarely matters for the gap
 
 # Landmarks: benchmarks/large_kernel.py
 _DOUBLE_UP_TO = 1 << 24  # kernel values up to which double precision costs nothing that matters
@@ -133,7 +133,7 @@ def plan_closed_form(X, objective, kernel, options: Options, solved_by: str) -> 
     """Return the plan of the design that a factor is made of, whatever a model was fitted with.
 
     A kernel matrix that did not have to fit into memory for the fit need not do so now: its
-    values are computed on demand, in the precision of the data.
+    values are computed on demand.
     """
     if not isinstance(objective, AdditiveObjective):
         return plan_fit(X, objective, kernel, options)
@@ -146,7 +146,7 @@ def plan_closed_form(X, objective, kernel, options: Options, solved_by: str) -> 
         and solved_by != "newton"
         and n_bytes > options.max_bytes
     ):
-        return Plan("newton", "panels", X.dtype, options.max_bytes)
+        return Plan("newton", "panels", np.dtype(np.float64), options.max_bytes)
     return plan_fit(X, objective, kernel, options)
 
 
@@ -265,12 +265,12 @@ def _plan_kernel(X, objective, kernel, options):
         return Plan(solver, "gram", solver_options=exactly)
     if solver == "newton_cg":
         # Iterates are float64; float32 kernel values halve the memory traffic.
-        dtype = np.dtype(np.float32) if options.tol > _FLOAT32_TOL else X.dtype
-        return Plan(solver, "panels", dtype, options.max_bytes)
-    if n_samples**2 * X.dtype.itemsize <= options.max_bytes:
+        precision = np.float32 if options.tol > _FLOAT32_TOL else np.float64
+        return Plan(solver, "panels", np.dtype(precision), options.max_bytes)
+    if 8.0 * n_samples**2 <= options.max_bytes:
         return Plan(solver, "gram")
     # Half for the rows that coordinate descent keeps, half for what certifies it.
-    return Plan(solver, "panels", X.dtype, options.max_bytes / 2)
+    return Plan(solver, "panels", np.dtype(np.float64), options.max_bytes / 2)
 
 
 def check_approximation(kernel, options):

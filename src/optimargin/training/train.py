@@ -1,6 +1,7 @@
 """From data to a fit: targets, design, problems, solver, model."""
 
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol
 
@@ -8,8 +9,10 @@ import numpy as np
 
 from optimargin._checks import check_finite, check_scale
 from optimargin._threads import one_blas_thread
+from optimargin.designs import LINEAR_DESIGNS
 from optimargin.kernels import KernelChoice
 from optimargin.objectives import Objective
+from optimargin.problems.base import relative_gap
 from optimargin.solvers.base import OnIteration
 from optimargin.targets import Target
 from optimargin.training.designs import make_design
@@ -131,12 +134,29 @@ def train(
         plan=plan,
         progress=progress,
     )
+    if X.dtype != np.float64:
+        solutions = [
+            _as_kept(problem, solution, target.scale, X.dtype)
+            for problem, solution, target in zip(problems, solutions, targets, strict=True)
+        ]
     if made_kernel is None:
         model: Any = LinearModel.of(made.design, solutions, X.dtype)
     else:
         model = KernelModel.of(made_kernel, made.design, made.projector, solutions, X, rows)
     scales = [target.scale for target in targets]
     return Fit.of(model, objective, plan.solver, solutions, scales)
+
+
+def _as_kept(problem, solution, scale, dtype):
+    """Return a solution whose gap is that of its coefficients in the precision of the data."""
+    shift = 0.0
+    if isinstance(problem.design, LINEAR_DESIGNS):
+        shift = problem.design.to_features(solution.coef)[1]
+    kept = solution.coef.astype(dtype).astype(np.float64)
+    intercept = float(dtype.type(solution.intercept + shift))
+    value = problem.objective_at(*scale.standardised(kept, intercept - shift)) * scale.unit**2
+    rise = max(value - solution.objective, 0.0)
+    return replace(solution, dual_gap=solution.dual_gap + relative_gap(value, rise))
 
 
 def prepare(X, targets, objective, total_weight, kernel, asked_by=""):
