@@ -113,9 +113,7 @@ class PanelDesign(SampleSpaceDesign):
 
     own_threads = True
 
-    def __init__(
-        self, kernel, *, max_bytes, complete=None, precise_kernel=None, on_crowded=None
-    ):
+    def __init__(self, kernel, *, max_bytes, complete=None, precise_kernel=None, on_crowded=None):
         self.n_samples = self.n_coef = kernel.n_samples
         self._kernel = kernel
         if complete is None:

@@ -122,6 +122,8 @@ class RandomPivots:
         proposed = np.array(list(dict.fromkeys(drawn.tolist())))  # once each, in order
         known = self._factor[proposed]
         block = self._kernel.block(proposed, proposed) - known @ known.T
+        # Computed anew, a residual can turn out to be rounding alone: not to be proposed again.
+        self._residual[proposed] = np.minimum(self._residual[proposed], np.diagonal(block))
         accepted, triangle = _accept(block, self._threshold, self._rng)
         new, known = proposed[accepted], known[accepted]
         columns = self._kernel.block(slice(None), new) - self._factor @ known.T

@@ -144,7 +144,9 @@ class PreparedKernel:
         from scipy.spatial.distance import cdist  # slow to import
 
         for i in np.flatnonzero(row_norms + column_norms.max(initial=0.0) > _LONG):
-            close = np.flatnonzero((values[i] > _NEGLIGIBLE) & (row_norms[i] + column_norms > _LONG))
+            close = np.flatnonzero(
+                (values[i] > _NEGLIGIBLE) & (row_norms[i] + column_norms > _LONG)
+            )
             if close.size:
                 squares = cdist(_dense(A[i : i + 1]), _dense(B[close]), "sqeuclidean")
                 values[i, close] = self.kernel.profile(squares[0])

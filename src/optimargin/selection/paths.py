@@ -261,7 +261,9 @@ def ldm_path(
 
 def _checked(X, y, sample_weight):
     """Return the arguments of a path, validated."""
-    X, y = check_X_y(check_sparse(X), y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C")
+    X, y = check_X_y(
+        check_sparse(X), y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C"
+    )
     X = canonical(X)
     check_classification_targets(y)
     sample_weight = check_weights(sample_weight, X)

@@ -33,7 +33,8 @@ from optimargin._linalg import Factor, solve_spd
 from optimargin.designs.base import by_space
 from optimargin.designs.features import FeatureDesign
 from optimargin.designs.gram import GramDesign
-from optimargin.problems.rounding import gap_with_rounding
+from optimargin.problems.base import relative_gap
+from optimargin.problems.certificates import coefficient_gap, gap_with_rounding
 from optimargin.solvers._systems import eliminate_intercept
 from optimargin.solvers.base import Solution, Solver
 from optimargin.solvers.newton import Newton
@@ -64,7 +65,7 @@ class NewtonCG(Solver):
         space = self._make_space(problem)
         point = space.start() if coef is None else problem.point(coef, intercept)
         point, n_iter = self._descend(space, point)
-        found = Solution.from_point(point, n_iter)
+        found = replace(Solution.from_point(point, n_iter), dual_gap=space.gap(point))
         if not getattr(problem.design, "is_rounded", False):  # chunks have no design
             return found
         found = replace(found, dual_gap=gap_with_rounding(problem, point))
@@ -73,7 +74,7 @@ class NewtonCG(Solver):
         # Rounding of kernel values matters: go on without it.
         space = self._make_space(problem.over(problem.design.precise))
         point, n_more = self._descend(space, space.problem.point(point.coef, point.intercept))
-        return Solution.from_point(point, n_iter + n_more)
+        return replace(Solution.from_point(point, n_iter + n_more), dual_gap=space.gap(point))
 
     def iterate(self, space, point, least_progress=0.0):
         """Step from `point` until the gap is small, and return a `Solution`.
@@ -126,6 +127,10 @@ class Space(ABC):
     def step(self, point):
         """Return the next iterate and the length of the step to it."""
         return self.problem.step(point, *self.direction(point))
+
+    def gap(self, point):
+        """Return the relative duality gap of the last iterate, by the best certificate at hand."""
+        return point.relative_gap
 
     def finish(self, point):
         """Return the last iterate as it is to be kept."""
@@ -268,6 +273,13 @@ class _SampleSpace(Space):
     def step(self, point):
         # Accept a full step when possible: it zeroes all inactive coefficients.
         return self.problem.step(point, *self.direction(point), rtol=_LINE_RTOL)
+
+    def gap(self, point):
+        gap = point.relative_gap
+        if gap <= self.solver.tol:
+            return gap
+        own = coefficient_gap(self.problem, point)
+        return min(gap, relative_gap(point.value, own, point.gap_floor))
 
     def finish(self, point):
         # A step that was cut short leaves coefficients of samples that are no longer active.

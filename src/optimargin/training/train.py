@@ -9,10 +9,11 @@ import numpy as np
 
 from optimargin._checks import check_finite, check_scale
 from optimargin._threads import one_blas_thread
-from optimargin.designs import LINEAR_DESIGNS
+from optimargin.designs import LINEAR_DESIGNS, FeatureDesign
+from optimargin.designs.base import FeatureSpaceDesign
 from optimargin.kernels import KernelChoice
 from optimargin.objectives import Objective
-from optimargin.problems.base import relative_gap
+from optimargin.problems.base import GAP_FLOOR, relative_gap
 from optimargin.solvers.base import OnIteration
 from optimargin.targets import Target
 from optimargin.training.designs import make_design
@@ -134,9 +135,10 @@ def train(
         plan=plan,
         progress=progress,
     )
-    if X.dtype != np.float64:
+    by_samples = made_kernel is not None and isinstance(made.design, FeatureSpaceDesign)
+    if X.dtype != np.float64 or by_samples:
         solutions = [
-            _as_kept(problem, solution, target.scale, X.dtype)
+            _as_kept(problem, solution, target.scale, X, by_samples)
             for problem, solution, target in zip(problems, solutions, targets, strict=True)
         ]
     if made_kernel is None:
@@ -147,16 +149,24 @@ def train(
     return Fit.of(model, objective, plan.solver, solutions, scales)
 
 
-def _as_kept(problem, solution, scale, dtype):
-    """Return a solution whose gap is that of its coefficients in the precision of the data."""
+def _as_kept(problem, solution, scale, X, by_samples):
+    """Return a solution whose gap is that of the numbers that a model keeps.
+
+    These are in the precision of the data. A kernel model keeps coefficients of samples: their
+    sum is w but for rounding, which can be large where samples nearly cancel.
+    """
     shift = 0.0
     if isinstance(problem.design, LINEAR_DESIGNS):
         shift = problem.design.to_features(solution.coef)[1]
-    kept = solution.coef.astype(dtype).astype(np.float64)
-    intercept = float(dtype.type(solution.intercept + shift))
-    value = problem.objective_at(*scale.standardised(kept, intercept - shift)) * scale.unit**2
-    rise = max(value - solution.objective, 0.0)
-    return replace(solution, dual_gap=solution.dual_gap + relative_gap(value, rise))
+    kept = (solution.pull if by_samples else solution.coef).astype(X.dtype).astype(np.float64)
+    coef = FeatureDesign(X).represent(kept) if by_samples else kept
+    intercept = float(X.dtype.type(solution.intercept + shift))
+    if by_samples:
+        shift = problem.design.to_features(coef)[1]
+    value = problem.objective_at(*scale.standardised(coef, intercept - shift))
+    rise = max(value - solution.objective / scale.unit**2, 0.0)
+    floor = getattr(problem, "gap_floor", GAP_FLOOR)
+    return replace(solution, dual_gap=solution.dual_gap + relative_gap(value, rise, floor))
 
 
 def prepare(X, targets, objective, total_weight, kernel, asked_by=""):

@@ -1,4 +1,4 @@
-"""A certificate that holds for the kernel matrix K though a solver saw it rounded, K + E.
+"""Certificates in sample space: the coefficients as dual point, and rounded kernel values.
 
 The coefficients theta of a solution, once they sum to zero, are a dual point themselves. Its
 duality gap asks for nothing but the decision values f = K theta:
@@ -6,12 +6,15 @@ duality gap asks for nothing but the decision values f = K theta:
     P - D = sum_i g_i(f_i),   g_i(f) = w_i l(s_i (t_i - f - b)) + w_i l*(s_i theta_i / w_i)
                                        - theta_i (t_i - f - b).
 
-Each g_i is convex, not negative, and has curvature w_i L at most. So its root changes by at most
+With large penalties it is far smaller than that of the pulls p, 1/2 |theta - p|_K^2, and with small
+ones far larger.
+
+A solver that sees kernel values rounded, K + E instead of K, certifies another problem. Each g_i is
+convex, not negative, and has curvature w_i L at most. So its root changes by at most
 (w_i L / 2)^1/2 e_i where rounding changes f_i by e_i, and the gap is at most
 
     ((sum_i g_i)^1/2 + (L / 2 sum_i w_i e_i^2)^1/2)^2.
 
-For small penalties the usual dual point, the pulls p, has the smaller gap 1/2 |theta - p|_K^2.
 Rounding changes each pull by w_i L (e_i + max e) at most, the intercept following, and the norm
 of theta - p by |E|.
 """
@@ -19,6 +22,8 @@ of theta - p by |E|.
 import numpy as np
 
 from optimargin.problems.base import relative_gap
+
+_ROUNDING = 1e-12  # of objectives, relative to themselves
 
 
 def gap_with_rounding(problem, point):
@@ -33,20 +38,23 @@ def gap_with_rounding(problem, point):
     design, weight = problem.design, problem.target.weight
     smoothness = problem.loss.smoothness
     decision_error, value_error = design.rounding(point.coef)
-    by_coefficients = np.sqrt(max(_gap_of_coefficients(problem, point), 0.0)) + np.sqrt(
+    by_coefficients = np.sqrt(coefficient_gap(problem, point)) + np.sqrt(
         0.5 * smoothness * (weight @ np.square(decision_error))
     )
     longest = np.sqrt(np.max(design.squared_norms, initial=0.0))
     moved = smoothness * (weight @ decision_error + decision_error.max(initial=0.0))
-    by_pulls = (
-        np.sqrt(point.gap)
-        + (longest * moved + value_error @ np.abs(point.residual)) / np.sqrt(2.0)
-    )
-    return relative_gap(point.value, float(min(by_coefficients, by_pulls)) ** 2)
+    by_pulls = np.sqrt(point.gap) + (
+        longest * moved + value_error @ np.abs(point.residual)
+    ) / np.sqrt(2.0)
+    gap = float(min(by_coefficients, by_pulls)) ** 2
+    return relative_gap(point.value, gap, point.gap_floor)
 
 
-def _gap_of_coefficients(problem, point):
-    """Return the duality gap with the coefficients, made to sum to zero, as dual point."""
+def coefficient_gap(problem, point):
+    """Return the duality gap with the coefficients, made to sum to zero, as dual point.
+
+    A difference of two objectives, and so never below their rounding.
+    """
     coef, norm = point.coef, np.abs(point.coef).sum()
     square = point.coef @ point.decision
     if problem.fit_intercept and norm > 0:
@@ -55,4 +63,5 @@ def _gap_of_coefficients(problem, point):
         coef = coef - total / norm * np.abs(coef)
         square -= 2 * total / norm * (np.abs(point.coef) @ point.decision)
         square += total**2 * np.max(problem.design.squared_norms, initial=0.0)
-    return point.value + 0.5 * square + problem.loss.conjugate(coef, problem.target)
+    gap = point.value + 0.5 * square + problem.loss.conjugate(coef, problem.target)
+    return max(gap, _ROUNDING * abs(point.value))

@@ -1,0 +1,62 @@
+"""A process that runs cases."""
+
+import multiprocessing
+import traceback
+from importlib import import_module
+
+import numpy as np
+
+KINDS = {
+    "kernel": "tests.fuzz.fits:kernel_fit",
+    "linear": "tests.fuzz.fits:linear_fit",
+    "other": "tests.fuzz.fits:other_fit",
+    "data_files": "tests.fuzz.files:data_file",
+    "model_files": "tests.fuzz.files:model_file",
+    "interrupts": "tests.fuzz.interrupts:interrupt",
+}
+_SECONDS = 300  # that a case may take
+
+
+class Worker:
+    """A process that runs cases; replaced when it dies or hangs."""
+
+    def __init__(self):
+        self._process = None
+
+    def run(self, kind, number):
+        """Return what happened in a case."""
+        if self._process is None:
+            spawn = multiprocessing.get_context("spawn")
+            self._pipe, other = spawn.Pipe()
+            self._process = spawn.Process(target=_serve, args=(other,), daemon=True)
+            self._process.start()
+            other.close()  # or the end of the process would go unnoticed
+        self._pipe.send((kind, number))
+        try:
+            if self._pipe.poll(_SECONDS):
+                return self._pipe.recv()
+            failure = f"hangs: more than {_SECONDS} s"
+        except (EOFError, OSError):
+            failure = "crash"
+        self.stop()
+        return {"case": number, "failure": failure}
+
+    def stop(self):
+        """End the process."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.join()
+            self._process = None
+
+
+def _serve(pipe):
+    while True:
+        kind, number = pipe.recv()
+        module, function = KINDS[kind].split(":")
+        # The kind is part of the seed: cases of two kinds are not alike.
+        rng = np.random.default_rng([number, sorted(KINDS).index(kind)])
+        try:
+            found = getattr(import_module(module), function)(rng)
+        except Exception:  # the case is at fault, not the harness
+            found = {"failure": traceback.format_exc()[-1500:]}
+        pipe.send({"case": number, **found})
