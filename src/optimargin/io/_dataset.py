@@ -7,6 +7,9 @@ from scipy.sparse import csr_matrix
 
 from optimargin._core._text import is_number
 
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+"""What spreadsheets take for the beginning of a formula."""
+
 
 @dataclass(frozen=True)
 class Dataset:
@@ -106,9 +109,19 @@ class Layout:
         return self.feature_names is not None or self.n_features is not None
 
 
+def _unquoted(label):
+    return label[1:] if label[:1] == "'" and label[1:2] in FORMULA_STARTS else label
+
+
 def as_labels(labels):
-    """Return labels as integers if all of them are, as numbers if all are, or unchanged."""
+    """Return labels as integers if all of them are, as numbers if all are, or unchanged.
+
+    But for the apostrophe that `write_data` puts before what a spreadsheet takes for a formula.
+    """
     if labels.dtype.kind == "U":
+        quoted = np.char.startswith(labels, "'") & (np.char.str_len(labels) > 1)
+        if quoted.any():
+            labels = np.array([_unquoted(label) for label in labels.tolist()])
         if not all(is_number(str(label)) for label in np.unique(labels)):
             return labels
         labels = labels.astype(np.float64)

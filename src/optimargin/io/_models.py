@@ -8,8 +8,10 @@ parameters and the notes given on saving; it can be read without loading the mod
 
 import inspect
 import json
+import re
 from importlib.metadata import version
 from io import BytesIO
+from numbers import Integral, Real
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
+from optimargin._checks import check_sparse
 from optimargin.io._archive import NotPlainError, archive_classifier
 from optimargin.io._files import write_atomically
 from optimargin.kernels import KERNELS, kernel_class
@@ -28,6 +31,9 @@ from optimargin.margins import unwrap
 
 FORMAT = 2  # 1 named modules that no longer exist
 _HEADER = "optimargin.json"
+_MAX_ENTRIES = 10_000
+_MAX_BYTES, _MAX_EXPANSION = 1e8, 100  # of compressed arrays, and relative to the file
+_PLAIN_NAME = re.compile(r"[\w-][\w.-]*")
 
 
 class ModelFileError(ValueError):
@@ -208,9 +214,7 @@ def _header(content, path):
                 raise ModelFileError(
                     f"{path} was not written by optimargin, or it is cut short: no {_HEADER}."
                 )
-            # Entries are stored uncompressed, so that a small file cannot expand to a huge one.
-            if any(entry.compress_type != ZIP_STORED for entry in zip_file.infolist()):
-                raise ModelFileError(f"{path} is refused: its entries are compressed.")
+            _check_entries(zip_file, len(content), path)
             header = json.loads(zip_file.read(_HEADER))
             written_in = int(header["format"])
             written_by = str(header["optimargin"])
@@ -232,6 +236,27 @@ def _header(content, path):
     return header
 
 
+def _check_entries(zip_file, n_bytes, path):
+    """Raise for an archive that no model needs: too many entries, odd names, or a huge content."""
+    entries = zip_file.infolist()
+    names = [entry.filename for entry in entries]
+    if len(entries) > _MAX_ENTRIES:
+        raise ModelFileError(f"{path} is refused: it has {len(entries)} entries.")
+    if len(set(names)) < len(names) or not all(map(_PLAIN_NAME.fullmatch, names)):
+        raise ModelFileError(f"{path} is refused: it has entries with odd or equal names.")
+    # Entries are stored uncompressed, so that a small file cannot expand to a huge one. Sparse
+    # matrices are archives of their own, which are compressed.
+    if any(entry.compress_type != ZIP_STORED for entry in entries):
+        raise ModelFileError(f"{path} is refused: its entries are compressed.")
+    n_expanded = 0
+    for name in names:
+        if name.endswith(".npz"):
+            with ZipFile(BytesIO(zip_file.read(name))) as inner:
+                n_expanded += sum(entry.file_size for entry in inner.infolist())
+    if n_expanded > max(_MAX_BYTES, _MAX_EXPANSION * n_bytes):
+        raise ModelFileError(f"{path} is refused: it expands to {n_expanded / 1e6:.0f} MB.")
+
+
 def _trusted():
     import optimargin
 
@@ -251,37 +276,92 @@ def _unknown_types(content):
 def _check_model(estimator):
     """Raise ValueError unless the parts of a loaded model fit together."""
     check_is_fitted(estimator)
-    est = unwrap(estimator)
+    for part in _estimators_in(estimator):
+        if type(part).__module__.startswith("optimargin."):
+            _check_learner(part)
+
+
+def _estimators_in(value):
+    """Yield an estimator and all estimators in its attributes."""
+    if isinstance(value, BaseEstimator):
+        yield value
+        value = list(vars(value).values())
+    elif isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        for part in value:
+            yield from _estimators_in(part)
+
+
+def _check_learner(est):
+    """Raise ValueError unless the arrays of a classifier of this library fit together."""
+    est._validate_params()
     arrays = {name: value for name, value in vars(est).items() if name.endswith("_")}
     for name, value in arrays.items():
         if issparse(value):
             # Compiled loops trust the indices of a sparse matrix.
+            check_sparse(value)
             value.check_format(full_check=True)
         numbers = value.data if issparse(value) else value
-        is_float = isinstance(numbers, np.ndarray) and numbers.dtype.kind == "f"
+        is_float = isinstance(numbers, np.ndarray) and numbers.dtype.kind in "fc"
         if is_float and not np.isfinite(numbers).all():
             raise ValueError(f"{name} holds values that are not finite")
     if "intercept_" not in arrays:
         return
-    if hasattr(est, "classes_"):
-        n_rows = 1 if len(est.classes_) == 2 else len(est.classes_)
-    else:
-        n_rows = np.size(est.intercept_)
-    expected: dict[str, tuple] = {"intercept_": (n_rows,)}
+    if not hasattr(est, "classes_"):
+        _check_shapes(est, arrays, np.size(est.intercept_))
+        return
+    classes = est.classes_
+    if not (isinstance(classes, np.ndarray) and classes.ndim == 1 and classes.size > 1):
+        raise ValueError("classes_ is not an array of at least two classes")
+    if not (classes[1:] > classes[:-1]).all():
+        raise ValueError("classes_ are not sorted")
+    _check_shapes(est, arrays, 1 if classes.size == 2 else classes.size)
+
+
+def _check_shapes(est, arrays, n_outputs):
+    """Raise ValueError unless shapes, types and indices are those of a model."""
+    n_features = est.n_features_in_
+    if isinstance(n_features, bool) or not isinstance(n_features, Integral):
+        raise ValueError("n_features_in_ is not a number of features")
+    expected: dict[str, tuple] = {"intercept_": (n_outputs,)}
     if "dual_coef_" in arrays:
-        is_precomputed = kernel_class(est.kernel).is_precomputed
+        kind = kernel_class(est.kernel)
+        if "_kernel" in vars(est):  # searches keep it in the estimator that they refitted
+            if not isinstance(est._kernel, kind):
+                raise ValueError(f"the kernel is not {est.kernel!r}")
+            parameters = [getattr(est._kernel, name) for name in kind.parameters]
+            if not all(isinstance(value, Real) and np.isfinite(value) for value in parameters):
+                raise ValueError("the kernel has parameters that are not finite numbers")
         # Landmarks that were chosen in chunks have no index: `support_` may be missing.
-        known = est.support_ if is_precomputed else est.support_vectors_
-        expected["dual_coef_"] = (n_rows, known.shape[0])
-        if not is_precomputed:
-            expected["support_vectors_"] = (known.shape[0], est.n_features_in_)
+        known = est.support_ if kind.is_precomputed else est.support_vectors_
+        expected["dual_coef_"] = (n_outputs, known.shape[0])
+        if not kind.is_precomputed:
+            expected["support_vectors_"] = (known.shape[0], n_features)
         if "support_" in arrays:
             expected["support_"] = (known.shape[0],)
+            _check_indices(arrays["support_"], n_features if kind.is_precomputed else np.inf)
     elif "coef_" in arrays:
-        expected["coef_"] = (n_rows, est.n_features_in_)
+        expected["coef_"] = (n_outputs, n_features)
     for name, shape in expected.items():
-        if name in arrays and arrays[name].shape != shape:
-            raise ValueError(f"{name} has shape {arrays[name].shape} instead of {shape}")
+        if name not in arrays:
+            continue
+        value = arrays[name]
+        if not (isinstance(value, np.ndarray) or issparse(value)):
+            raise ValueError(f"{name} is not an array")
+        if value.shape != shape:
+            raise ValueError(f"{name} has shape {value.shape} instead of {shape}")
+        if name != "support_" and value.dtype not in (np.float32, np.float64):
+            raise ValueError(f"{name} has values of type {value.dtype}")
+
+
+def _check_indices(support, size):
+    """Raise ValueError unless the places of support vectors rise, from zero to below `size`."""
+    if not (isinstance(support, np.ndarray) and support.dtype.kind == "i" and support.ndim == 1):
+        raise ValueError("support_ is not an array of indices")
+    rises = (support[1:] > support[:-1]).all()
+    if support.size and not (rises and support[0] >= 0 and support[-1] < size):
+        raise ValueError("support_ holds indices that are out of range or out of order")
 
 
 def _plain(value):

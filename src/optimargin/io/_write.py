@@ -5,6 +5,7 @@ import io
 
 from scipy.sparse import issparse
 
+from optimargin.io._dataset import FORMULA_STARTS
 from optimargin.io._files import write_atomically, write_bytes
 
 
@@ -48,10 +49,28 @@ def _table(data):
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     if data.feature_names is not None:
-        writer.writerow(data.feature_names + ([data.label_name] if data.y is not None else []))
-    labels = [[]] * X.shape[0] if data.y is None else [[label] for label in data.y.tolist()]
+        names = data.feature_names + ([data.label_name] if data.y is not None else [])
+        writer.writerow(map(safe_cell, names))
+    labels = [[]] * X.shape[0]
+    if data.y is not None:
+        labels = [[safe_cell(label)] for label in data.y.tolist()]
     writer.writerows(row + label for row, label in zip(X.tolist(), labels, strict=True))
     return out.getvalue()
+
+
+def safe_cell(value):
+    """Return a cell that no spreadsheet takes for a formula.
+
+    Text that begins as a formula does, and is no number, gets an apostrophe in front, which
+    spreadsheets do not show.
+    """
+    if not isinstance(value, str) or not value.startswith(FORMULA_STARTS):
+        return value
+    try:
+        float(value)
+    except ValueError:
+        return "'" + value
+    return value
 
 
 def _write_parquet(data, path):
