@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from threading import Lock, local
 from typing import Any
@@ -19,6 +19,8 @@ _WORTH_A_THREAD = 1_000_000
 # Up to this many samples, a factorisation between our own loops is faster in one thread than in the
 # threads of BLAS: two pools of threads that take turns wait for each other.
 FACTORISE_ALONE_UP_TO = 3000
+
+_BLAS_ALONE_UP_TO = 1000  # samples whose factorisations take some milliseconds in one thread
 
 _forked = False
 
@@ -83,6 +85,27 @@ def one_blas_thread() -> Iterator[None]:
                 _let_any_thread_set_limits()
                 _limit.restore_original_limits()
                 _let_any_thread_set_limits()
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Keep BLAS and, in this thread, the loops of the compiled core to one thread."""
+    before = getattr(_this_thread, "is_worker", False)
+    _this_thread.is_worker = True
+    try:
+        with one_blas_thread():
+            yield
+    finally:
+        _this_thread.is_worker = before
+
+
+def blas_threads_for(n_samples: int) -> AbstractContextManager[None]:
+    """Return a context in which BLAS uses one thread where matrices of so many rows are small.
+
+    Threads of BLAS wait for each other in loops. On a busy machine, where one of two has to wait
+    for its turn, that takes far longer than the work.
+    """
+    return one_blas_thread() if n_samples <= _BLAS_ALONE_UP_TO else nullcontext()
 
 
 def _let_any_thread_set_limits() -> None:

@@ -12,6 +12,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from optimargin._checks import check_sparse, check_weights
+from optimargin._threads import blas_threads_for
 from optimargin.designs import canonical
 from optimargin.estimators._callbacks import CallbackSupportMixin, FitTasks
 from optimargin.estimators._doc_link import DocLinkMixin
@@ -120,7 +121,8 @@ class BaseLearner(StoreMixin, DocLinkMixin, CallbackSupportMixin, BaseEstimator,
         X, y, about = self._validated_training(X, y, ensure_all_finite=False)
         weight = check_weights(sample_weight, X)
         task = self._make_task(y, weight, X.dtype)
-        with FitTasks(self, task.n_outputs) as progress, explained():
+        alone = blas_threads_for(X.shape[0])
+        with FitTasks(self, task.n_outputs) as progress, explained(), alone:
             fit = train(
                 X,
                 task.encode(y, weight),

@@ -8,8 +8,8 @@ from numbers import Real
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 from sklearn.utils._param_validation import Interval
-from threadpoolctl import threadpool_limits
 
+from optimargin._threads import one_thread
 from optimargin.kernels import gamma_of_width
 
 _SMALL = 1000  # samples up to which BLAS threads do not pay
@@ -169,7 +169,7 @@ def single_threaded(n_samples, n_jobs=1):
     more than it saves, most of all on a busy machine.
     """
     small = n_samples <= _SMALL
-    return threadpool_limits(1) if n_jobs > 1 or small else nullcontext()
+    return one_thread() if n_jobs > 1 or small else nullcontext()
 
 
 class _Stopped(Exception):

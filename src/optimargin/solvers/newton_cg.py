@@ -399,7 +399,7 @@ def _block_cg(product, right, precondition, solution, accuracy, value):
         z = precondition(residual)
         new_rho = np.einsum("ij,ij->i", residual, z)
         energy = np.einsum("ij,ij->i", right, solution)
-        allowed = min(accuracy**2, accuracy * value / max(energy[0], 1e-300))
+        allowed = min(accuracy**2, accuracy * (float(value) / max(float(energy[0]), 1e-300)))
         if (new_rho <= allowed * energy).all():
             return solution, True
         beta = np.divide(new_rho, rho, out=np.zeros_like(rho), where=rho > 0)
