@@ -15,7 +15,7 @@ test test-slow coverage: export OPENBLAS_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo study test test-slow bench guard docs lint coverage clean
+.PHONY: help demo study test test-slow fuzz sanitize bench guard docs lint coverage clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,6 +39,32 @@ test: build/.test  ## tests and coverage
 test-slow: build/.test  ## the long checks
 	@$(compile)
 	@pytest -n 2 -m slow $(PYTEST_ARGS)
+
+FUZZ_ARGS ?= --count 200
+fuzz: build/.test  ## random attacks, resumable: make fuzz FUZZ_ARGS="kernel linear --count 5000"
+	@$(compile)
+	@python -m tests.fuzz $(FUZZ_ARGS)
+
+# The packages of .venv without its editable install, and a build of the core that looks for errors of
+# memory and of arithmetic.
+SANITIZED := build/sanitized
+SANITIZE_ARGS ?= tests/_core tests/designs tests/kernels tests/solvers tests/problems tests/held_out tests/io
+sanitized = LD_PRELOAD="$$($(CC) -print-file-name=libasan.so)" \
+	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
+	OPENBLAS_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=1 \
+	PYTHONPATH="$(SANITIZED):$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" \
+	"$$($(BIN)/python -c 'import sys; print(sys._base_executable)')"
+sanitize: build/.sanitized  ## tests and attacks under AddressSanitizer and UBSan
+	@$(sanitized) -m pytest -n 0 -q -p no:cacheprovider $(SANITIZE_ARGS)
+	@$(sanitized) -m tests.fuzz --count 40 --store build/fuzz-sanitized
+
+build/.sanitized: build/.test $(shell find src -name '*.pyx' -o -name '*.pxd' -o -name '*.h')
+	@echo "building the core with sanitizers"
+	@rm -rf $(SANITIZED)
+	@CYTHON='$(CURDIR)/$(BIN)/cython' $(PIP) install --no-build-isolation --no-deps --target $(SANITIZED) \
+		-Cbuild-dir=build/sanitize -Csetup-args=-Db_sanitize=address,undefined -Csetup-args=-Db_lundef=false \
+		-Csetup-args=-Dbuildtype=debugoptimized -Csetup-args=-Dc_args=-fno-sanitize-recover=undefined .
+	@touch $@
 
 bench: build/.bench  ## timings against other libraries
 	@$(compile)

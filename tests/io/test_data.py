@@ -244,3 +244,15 @@ def test_mutated_files_are_read_or_refused_with_a_line(tmp_path):
 def test_ten_thousand_mutated_files(tmp_path):
     accepted, refused = _fuzz(10_000, 1, tmp_path / "data")
     assert min(accepted, refused) > 1000
+
+
+def test_a_table_holds_no_formulas_and_reads_back_the_same(tmp_path):
+    labels = np.array(["=1+1", "@sum", "-a", "+b", "plain", "'quoted"])
+    (tmp_path / "rows.csv").write_text(
+        "size,=cmd()\n" + "".join(f"{k},{y}\n" for k, y in enumerate(labels))
+    )
+    data = read_data(tmp_path / "rows.csv")
+    write_data(data, tmp_path / "copy.csv")
+    for line in (tmp_path / "copy.csv").read_text().splitlines():
+        assert not any(cell.startswith(("=", "+", "-", "@")) for cell in line.split(","))
+    np.testing.assert_array_equal(read_data(tmp_path / "copy.csv").y, data.y)

@@ -1,5 +1,6 @@
 """Model files give back the model, and nothing but a model."""
 
+import io
 import json
 import os
 import pickle
@@ -299,4 +300,63 @@ def test_parts_of_a_regressor_that_do_not_fit_together_are_refused(tmp_path):
     model.coef_ = model.coef_[:, :-1]
     save_model(model, tmp_path / "model")
     with pytest.raises(ModelFileError, match="coef_ has shape"):
+def rewritten(path, change):
+    """Write a model file again with its entries changed, and return its path."""
+    with zipfile.ZipFile(path) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    change(parts)
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, part in parts.items():
+            archive.writestr(name, part)
+    return path
+
+
+def test_odd_names_and_too_many_entries_are_refused(tmp_path):
+    X, y = problem(2, "dense")
+    model = LinearODMClassifier().fit(X, y)
+    for name in ("../outside.npy", "/etc/outside", "folder/inside.npy"):
+        save_model(model, tmp_path / "model")
+        path = rewritten(tmp_path / "model", lambda parts, name=name: parts.update({name: b"x"}))
+        with pytest.raises(ModelFileError, match="odd or equal names"):
+            load_model(path)
+    many = {f"{k}.npy": b"x" for k in range(10_001)}
+    with pytest.raises(ModelFileError, match="entries"):
+        load_model(rewritten(path, lambda parts: parts.update(many)))
+
+
+def test_a_matrix_that_expands_is_refused(tmp_path):
+    X, y = problem(2, "sparse")
+    save_model(ODMClassifier().fit(X, y), tmp_path / "model")
+    bomb = io.BytesIO()
+    with zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("data.npy", bytes(200_000_000))
+
+    def change(parts):
+        name = next(name for name in parts if name.endswith(".npz"))
+        parts[name] = bomb.getvalue()
+
+    with pytest.raises(ModelFileError, match="expands to 200 MB"):
+        load_model(rewritten(tmp_path / "model", change))
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "words"),
+    [
+        ("support_", lambda a: a[::-1], "out of order"),
+        ("support_", lambda a: a - 100, "out of range"),
+        ("support_", lambda a: a.astype(float), "not an array of indices"),
+        ("dual_coef_", lambda a: a.astype(complex), "type complex"),
+        ("dual_coef_", lambda a: a[:, :-1], "instead of"),
+        ("classes_", lambda a: a[::-1], "not sorted"),
+        ("classes_", lambda a: a[:1], "at least two"),
+        ("_kernel", lambda k: type(k)(float("nan")), "not finite numbers"),
+        ("n_features_in_", lambda n: 2.5, "number of features"),
+    ],
+)
+def test_parts_that_do_not_fit_together_are_refused(name, change, words, tmp_path):
+    X, y = problem(2, "dense")
+    model = ODMClassifier().fit(X, y)
+    vars(model)[name] = change(vars(model)[name])
+    save_model(model, tmp_path / "model")
+    with pytest.raises(ModelFileError, match=words):
         load_model(tmp_path / "model")

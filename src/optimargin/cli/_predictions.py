@@ -7,6 +7,7 @@ import numpy as np
 
 from optimargin.cli._preparation import count_new_categories
 from optimargin.cli._tasks import counted, root_mean_square, task_of
+from optimargin.io._write import safe_cell
 
 _SHOWN_LABELS = 5
 
@@ -59,8 +60,8 @@ def predictions_table(estimator, predicted, ids, scores=None, probabilities=None
         columns += probabilities.T.tolist()
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows(zip(*columns, strict=True))
+    writer.writerow(map(safe_cell, header))
+    writer.writerows(map(safe_cell, row) for row in zip(*columns, strict=True))
     return out.getvalue()
 
 

@@ -144,6 +144,11 @@ class PanelDesign(SampleSpaceDesign):
         """The same design in double precision."""
         return PanelDesign(self._precise_kernel, max_bytes=self._free_bytes)
 
+    @property
+    def finest(self):
+        """The design in double precision where a solver needed that, otherwise this one."""
+        return vars(self).get("precise", self)
+
     @cached_property
     def _rounding_sample(self):
         """What rounding changes in some rows: the longest ones and some evenly spaced."""

@@ -64,8 +64,8 @@ class ODMClassifier(HeldOutDecisions, LandmarkForm, Classifier):
         Whether to fit an intercept; it is not penalised.
     solver : {"auto", "newton", "newton_cg", "dcd"}, default="auto"
         How the objective is minimised; all solvers reach the same model. "newton" factorises
-        the Gram matrix, "newton_cg" iterates with kernel values in float32 (in the precision
-        of the data where `tol` is below 1e-8), "dcd" is the paper's coordinate descent.
+        the Gram matrix, "newton_cg" iterates with kernel values in float32 (in float64
+        where `tol` is below 1e-8 or rounding matters), "dcd" is the paper's coordinate descent.
         "auto" takes "newton" up to 700 samples and "newton_cg" past that.
     approximation : {"nystrom"} or None, default=None
         None solves with the kernel of all samples, for up to 100,000 of them. "nystrom"

@@ -15,7 +15,7 @@ from numbers import Integral, Real
 from os import PathLike
 from pathlib import Path
 from typing import Any
-from zipfile import ZIP_STORED, BadZipFile, ZipFile
+from zipfile import ZIP_STORED, ZipFile
 
 import numpy as np
 from scipy.sparse import csr_array, csr_matrix, issparse
@@ -219,14 +219,14 @@ def _header(content, path):
             written_in = int(header["format"])
             written_by = str(header["optimargin"])
             header["parameters"].items(), header["notes"].items(), str(header["estimator"])
-    except (BadZipFile, OSError, EOFError):
+    except ModelFileError:
+        raise
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise ModelFileError(f"{path} has a damaged {_HEADER} ({_reason(error)}).") from None
+    except Exception:  # damage can show anywhere in an archive, by any error
         raise ModelFileError(
             f"{path} is no model file of optimargin, or it is damaged or cut short."
         ) from None
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
-        if isinstance(error, ModelFileError):
-            raise
-        raise ModelFileError(f"{path} has a damaged {_HEADER} ({_reason(error)}).") from None
     if written_in != FORMAT:
         advice = "upgrade it" if written_in > FORMAT else "train the model again"
         raise ModelFileError(

@@ -163,6 +163,8 @@ def _as_kept(problem, solution, scale, X, by_samples):
     intercept = float(X.dtype.type(solution.intercept + shift))
     if by_samples:
         shift = problem.design.to_features(coef)[1]
+    if getattr(problem.design, "is_rounded", False):
+        problem = problem.over(problem.design.finest)
     value = problem.objective_at(*scale.standardised(coef, intercept - shift))
     rise = max(value - solution.objective / scale.unit**2, 0.0)
     floor = getattr(problem, "gap_floor", GAP_FLOOR)

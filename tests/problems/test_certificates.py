@@ -1,0 +1,101 @@
+"""Claimed gaps hold for the kernel of the data, whatever was rounded on the way."""
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.exceptions import ConvergenceWarning
+
+from optimargin import LinearODMClassifier, ODMClassifier
+from tests.fuzz import exact
+
+
+def problem(n_samples, n_features, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n_samples, n_features))
+    return X, (X[:, 0] + rng.normal(size=n_samples) > 0).astype(int)
+
+
+def gain(model, X, y):
+    """Return by how much of itself the objective of a fitted model can be lowered, at least."""
+    band = exact.Band(2.0 * y - 1, np.ones(len(y)), model.C1_, model.C2_, model.D)
+    K = exact.kernel_matrix(model.kernel, X, model.gamma_, model.degree, model.coef0)
+    z = np.zeros(len(y) + 1)
+    z[model.support_], z[-1] = model.dual_coef_[0], model.intercept_[0]
+    return exact.gain(exact.KernelProblem(K, band, model.fit_intercept), z, 6)[1]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "shape"),
+    [
+        ({"C1": 2.2e7}, (739, 3)),
+        ({"gamma": 3e8}, (837, 50)),
+        ({"kernel": "poly", "degree": 3, "gamma": 1.0, "C1": 1e4}, (900, 5)),
+        ({"kernel": "poly", "degree": 5, "gamma": 0.2, "coef0": 1.0, "C1": 1e3}, (900, 5)),
+        ({}, (900, 10)),
+    ],
+)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_rounded_kernel_values_are_part_of_the_claim(parameters, shape, dtype):
+    X, y = problem(*shape)
+    X = X.astype(dtype)
+    model = ODMClassifier(**parameters)
+    with warnings.catch_warnings():
+        if dtype == np.float32:  # in which no coefficients may be precise enough
+            warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(X, y)
+    assert model.solver_ == "newton_cg"
+    assert gain(model, X, y) <= model.dual_gap_ + 1e-9
+    if dtype == np.float64:
+        assert model.dual_gap_ <= model.tol
+
+
+@pytest.mark.parametrize("offset", [5e3, 1e5, 1e8])
+def test_an_offset_of_sparse_columns_is_as_harmless_as_of_dense_ones(offset):
+    X, y = problem(800, 6)
+    X[:, 2] += offset
+    dense = ODMClassifier(gamma=0.1).fit(X, y)
+    sparse = ODMClassifier(gamma=0.1).fit(sp.csr_array(X), y)
+    assert sparse.objective_ == pytest.approx(dense.objective_, rel=1e-6)
+    assert gain(sparse, X, y) <= sparse.dual_gap_ + 1e-9
+    np.testing.assert_allclose(
+        sparse.decision_function(sp.csr_array(X[:50])), dense.decision_function(X[:50]), atol=2e-3
+    )
+
+
+def test_columns_of_all_scales_do_not_end_in_nan():
+    rng = np.random.default_rng(0)
+    X = (rng.normal(size=(20, 50)) * np.logspace(-4, 4, 50)).astype(np.float32)
+    y = X[:, 0] + rng.normal(size=20) > 0
+    model = ODMClassifier(kernel="poly", degree=2, gamma=1.0, solver="newton_cg", C1=1e5)
+    with pytest.warns(match="relative duality gap"):
+        model.fit(X, y)
+    assert np.isfinite(model.dual_coef_).all()
+    assert np.isfinite(model.intercept_).all()
+
+
+def test_sums_of_samples_that_nearly_cancel_are_part_of_the_claim():
+    X, y = problem(300, 3)
+    X *= [1e-6, 1.0, 1e7]
+    model = ODMClassifier(C1=1e6, kernel="linear", solver="newton", fit_intercept=False)
+    with pytest.warns(match="relative duality gap"):
+        model.fit(X.astype(np.float32), y)
+    assert model.dual_gap_ > 1e-6
+
+
+@pytest.mark.parametrize("estimator", [ODMClassifier, LinearODMClassifier])
+@pytest.mark.parametrize("solver", ["auto", "dcd", "newton_cg"])
+def test_fits_are_the_same_from_run_to_run(estimator, solver):
+    X, y = problem(1200, 8)
+    first, second = (
+        estimator(solver=solver, random_state=None).fit(X, y).decision_function(X) for _ in range(2)
+    )
+    np.testing.assert_array_equal(first, second)
+
+
+def test_landmarks_are_chosen_in_bounded_time_where_rounding_is_all_that_is_left():
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(38, 13)) * 10.0 ** rng.uniform(-8, 8, size=13)
+    model = ODMClassifier(approximation="nystrom", gamma=1600.0).fit(X, rng.integers(0, 2, 38))
+    assert np.isfinite(model.dual_coef_).all()
