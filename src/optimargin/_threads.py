@@ -114,7 +114,7 @@ def _let_any_thread_set_limits() -> None:
     threadpoolctl (from 3.8 on) gives OpenBLAS that owner, and ignores what other threads ask
     for. The last fit to end need not be the one that began first.
     """
-    controller = getattr(threadpoolctl, "OpenBLASController", None)
+    controller: Any = getattr(threadpoolctl, "OpenBLASController", None)
     if hasattr(controller, "clear_controlling_thread"):
         controller.clear_controlling_thread(force=True)
 

@@ -6,20 +6,21 @@ other processes, from working. The OpenMP runtime reads how to wait when it is l
 """
 
 import os
+from importlib import import_module
 
 _POLICIES = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")
 
 
 def _load_runtime() -> None:
-    if any(name in os.environ for name in _POLICIES):
-        from optimargin._core import _threads  # noqa: F401
-
-        return
-    os.environ["OMP_WAIT_POLICY"] = "passive"
+    """Load OpenMP, told to wait asleep unless the user has said how to wait."""
+    is_given = any(name in os.environ for name in _POLICIES)
+    if not is_given:
+        os.environ["OMP_WAIT_POLICY"] = "passive"
     try:
-        from optimargin._core import _threads  # noqa: F401
+        import_module("optimargin._core._threads")
     finally:
-        del os.environ["OMP_WAIT_POLICY"]
+        if not is_given:
+            del os.environ["OMP_WAIT_POLICY"]
 
 
 _load_runtime()

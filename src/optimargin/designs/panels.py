@@ -128,12 +128,8 @@ class PanelDesign(SampleSpaceDesign):
         self._working = Panels(kernel)
         self._capacity = Panels.capacity(_PANEL_SHARE * self._free_bytes, kernel.dtype)
         self._make_precise = precise_kernel
+        self.is_rounded = precise_kernel is not None
         self._on_crowded = None if complete else on_crowded
-
-    @property
-    def is_rounded(self):
-        """Whether kernel values are rounded to less than double precision."""
-        return self._make_precise is not None
 
     @cached_property
     def _precise_kernel(self):

@@ -11,6 +11,7 @@ import json
 import re
 from importlib.metadata import version
 from io import BytesIO
+from math import isfinite
 from numbers import Integral, Real
 from os import PathLike
 from pathlib import Path
@@ -331,7 +332,7 @@ def _check_shapes(est, arrays, n_outputs):
             if not isinstance(est._kernel, kind):
                 raise ValueError(f"the kernel is not {est.kernel!r}")
             parameters = [getattr(est._kernel, name) for name in kind.parameters]
-            if not all(isinstance(value, Real) and np.isfinite(value) for value in parameters):
+            if not all(isinstance(value, Real) and isfinite(value) for value in parameters):
                 raise ValueError("the kernel has parameters that are not finite numbers")
         # Landmarks that were chosen in chunks have no index: `support_` may be missing.
         known = est.support_ if kind.is_precomputed else est.support_vectors_

@@ -51,7 +51,7 @@ def _table(data):
     if data.feature_names is not None:
         names = data.feature_names + ([data.label_name] if data.y is not None else [])
         writer.writerow(map(safe_cell, names))
-    labels = [[]] * X.shape[0]
+    labels: list[list] = [[]] * X.shape[0]
     if data.y is not None:
         labels = [[safe_cell(label)] for label in data.y.tolist()]
     writer.writerows(row + label for row, label in zip(X.tolist(), labels, strict=True))
