@@ -300,6 +300,9 @@ def test_parts_of_a_regressor_that_do_not_fit_together_are_refused(tmp_path):
     model.coef_ = model.coef_[:, :-1]
     save_model(model, tmp_path / "model")
     with pytest.raises(ModelFileError, match="coef_ has shape"):
+        load_model(tmp_path / "model")
+
+
 def rewritten(path, change):
     """Write a model file again with its entries changed, and return its path."""
     with zipfile.ZipFile(path) as archive:
