@@ -58,7 +58,7 @@ sanitize: build/.sanitized  ## tests and attacks under AddressSanitizer and UBSa
 	@$(sanitized) -m pytest -n 0 -q -p no:cacheprovider $(SANITIZE_ARGS)
 	@$(sanitized) -m tests.fuzz --count 40 --store build/fuzz-sanitized
 
-build/.sanitized: build/.test $(shell find src -name '*.pyx' -o -name '*.pxd' -o -name '*.h')
+build/.sanitized: build/.test $(shell find src -type f -not -path '*__pycache__*')
 	@echo "building the core with sanitizers"
 	@rm -rf $(SANITIZED)
 	@CYTHON='$(CURDIR)/$(BIN)/cython' $(PIP) install --no-build-isolation --no-deps --target $(SANITIZED) \

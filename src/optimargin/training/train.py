@@ -166,6 +166,8 @@ def _as_kept(problem, solution, scale, X, by_samples):
     if getattr(problem.design, "is_rounded", False):
         problem = problem.over(problem.design.finest)
     value = problem.objective_at(*scale.standardised(coef, intercept - shift))
+    if np.isinf(value):  # a hard margin, missed by rounding
+        return solution
     rise = max(value - solution.objective / scale.unit**2, 0.0)
     floor = getattr(problem, "gap_floor", GAP_FLOOR)
     return replace(solution, dual_gap=solution.dual_gap + relative_gap(value, rise, floor))
