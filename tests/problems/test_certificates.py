@@ -99,3 +99,13 @@ def test_landmarks_are_chosen_in_bounded_time_where_rounding_is_all_that_is_left
     X = rng.normal(size=(38, 13)) * 10.0 ** rng.uniform(-8, 8, size=13)
     model = ODMClassifier(approximation="nystrom", gamma=1600.0).fit(X, rng.integers(0, 2, 38))
     assert np.isfinite(model.dual_coef_).all()
+
+
+def test_copies_of_rows_far_from_the_centre_are_seen_as_copies():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(800, 5)) * [1e-8, 1.0, 1e4, 1e6, 1e8]
+    X[rng.random(800) < 0.3] = 0.0  # far from the mean, in units of the width
+    X[:, 4] += 1e9
+    y = rng.integers(0, 2, 800)
+    model = ODMClassifier(C1=1e5, gamma=100.0).fit(X, y)
+    assert gain(model, X, y) <= model.dual_gap_ + 1e-9

@@ -12,7 +12,8 @@ from optimargin._threads import for_each
 
 _BLOCK_ELEMENTS = 1 << 18  # 2 MB of float64: a block of kernel rows stays in cache
 _LONG = 1e3  # squared norm, in units of the kernel's width, past which distances lose digits
-_NEGLIGIBLE = 1e-30  # kernel values that need no digits
+_NEAR = 70.0  # squared distance past which values are negligible
+_CANCELS = 1e-10  # squared distance, relative to squared norms, with too few digits
 _FILLED = 4  # of so many rows one must have a feature for its mean to be subtracted
 
 
@@ -125,9 +126,10 @@ class PreparedKernel:
             else:
                 values = part if part.dtype == A.dtype else np.empty(part.shape, dtype=A.dtype)
                 np.dot(A[rows], B.T, out=values)
+            close = _close(values, norms, column_norms) if self._has_long_rows else None
             values = self.kernel.values(values, norms, column_norms)
-            if self._has_long_rows:
-                self._sharpen(values, A[rows], B, norms, column_norms)
+            if close is not None:
+                self._sharpen(values, A[rows], B, close)
             if values is not part:
                 part[...] = values
 
@@ -139,17 +141,20 @@ class PreparedKernel:
                 for_each(fill, row_blocks(*out.shape), work=10 * out.size)
         return out
 
-    def _sharpen(self, values, A, B, row_norms, column_norms):
-        """Compute the values of close rows again, from their differences, where rows are long."""
+    def _sharpen(self, values, A, B, close):
+        """Compute the values of close rows again, from their differences."""
         from scipy.spatial.distance import cdist  # slow to import
 
-        for i in np.flatnonzero(row_norms + column_norms.max(initial=0.0) > _LONG):
-            close = np.flatnonzero(
-                (values[i] > _NEGLIGIBLE) & (row_norms[i] + column_norms > _LONG)
-            )
-            if close.size:
-                squares = cdist(_dense(A[i : i + 1]), _dense(B[close]), "sqeuclidean")
-                values[i, close] = self.kernel.profile(squares[0])
+        for i in np.flatnonzero(close.any(axis=1)):
+            columns = np.flatnonzero(close[i])
+            squares = cdist(_dense(A[i : i + 1]), _dense(B[columns]), "sqeuclidean")
+            values[i, columns] = self.kernel.profile(squares[0])
+
+
+def _close(products, row_norms, column_norms):
+    """Return which of long rows are so close that their distance, a difference, has few digits."""
+    norms = row_norms[:, None] + column_norms
+    return (norms > _LONG) & (norms - 2 * products < _NEAR + _CANCELS * norms)
 
 
 class Center:
