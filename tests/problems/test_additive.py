@@ -7,6 +7,7 @@ from sklearn.datasets import make_classification
 from optimargin import LinearODMClassifier
 from optimargin.losses import BandLoss
 from optimargin.problems import AdditiveProblem, relative_gap
+from optimargin.problems.base import gap_floor_of_labels
 from optimargin.solvers import Newton
 from optimargin.targets import Target
 from tests.cases import DESIGNS, LOSSES, make_design, make_problem, two_classes
@@ -218,8 +219,10 @@ def test_relative_gap_stays_meaningful_when_the_objective_is_near_zero():
     problem = make_problem(LOSSES[1], design, X[:, 0], fit_intercept=False)
     point = problem.point(np.array([1e-9]))
     assert point.relative_gap == point.gap / max(point.value, abs(point.value - point.gap))
-    tiny = make_problem(BandLoss(1e-9, 1e-9, 0.0), design, X[:, 0], fit_intercept=False).point()
-    assert tiny.relative_gap == tiny.gap / 1e-3
+    loss = BandLoss(1e-9, 1e-9, 0.0)
+    tiny = make_problem(loss, design, X[:, 0], fit_intercept=False).point()
+    floor = max(tiny.value, abs(tiny.value - tiny.gap), gap_floor_of_labels(loss))
+    assert tiny.relative_gap == tiny.gap / floor
 
 
 @pytest.mark.parametrize("value", [1.0, np.inf])
