@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 
 import numpy as np
+from sklearn.utils.multiclass import type_of_target
 
 import optimargin
 from optimargin.tasks import winning_class
@@ -259,7 +260,7 @@ def _is_quick(estimator, X):
 
 def looks_like_regression(y):
     """Return whether a target is rather a measurement than a label."""
-    if y.dtype.kind == "f":
+    if y.dtype.kind == "f" and type_of_target(y) == "continuous":
         return True
     return y.dtype.kind == "i" and np.unique(y).size > _MANY
 

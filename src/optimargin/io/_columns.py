@@ -13,9 +13,10 @@ MISSING = frozenset(
     [b"NA", b"N/A", b"n/a", b"#N/A", b"NaN", b"nan", b"-nan", b"<NA>", b"null", b"NULL", b"?", b"."]
 )
 _LABEL_NAMES = ("target", "class", "label", "y")
-_ID_NAME = re.compile(r"(?i:id|index|key|uuid|guid)|.*([_ .-](?i:id|uuid|guid|key)|[a-z]I[Dd])")
+# Patterns are compiled when they are first used: the command starts faster.
+_ID_NAME = r"(?i:id|index|key|uuid|guid)|.*([_ .-](?i:id|uuid|guid|key)|[a-z]I[Dd])"
 _TIME = r"\d{1,2}:\d{2}(:\d{2}([.,]\d+)?)?( ?[AaPp][Mm])?"
-_DATE = re.compile(
+_DATE = (
     r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](\d{4}|\d{2})"
     r"|\d{1,2}[- ]?[A-Za-z]{3}[- ]?\d{2,4}|[A-Z][a-z]{2,8} \d{1,2}, \d{4})"
     rf"([ T]{_TIME}(Z|[+-]\d{{2}}:?\d{{2}})?)?|{_TIME}"
@@ -23,8 +24,8 @@ _DATE = re.compile(
 _POWER = r"([eE][+-]?\d+)?"
 # Numbers as they are written with each decimal mark; the other mark may group thousands.
 _WRITTEN = {
-    ",": re.compile(rf"[+-]?(\d{{1,3}}(\.\d{{3}})+|\d*)(,\d+|(?<=\d)){_POWER}"),
-    ".": re.compile(rf"[+-]?(\d{{1,3}}(,\d{{3}})+|\d*)(\.\d+|(?<=\d)\.?){_POWER}"),
+    ",": (rf"[+-]?(\d{{1,3}}(\.\d{{3}})+|\d*)(,\d+|(?<=\d)){_POWER}"),
+    ".": (rf"[+-]?(\d{{1,3}}(,\d{{3}})+|\d*)(\.\d+|(?<=\d)\.?){_POWER}"),
 }
 _SHOWN = 5  # names in a message
 _FEW = 20  # so many different texts are categories in any table
@@ -204,7 +205,9 @@ class TableAssembler:
 
     def _as_numbers(self, j, cells, different):
         """Return the floats that the cells are with one of the decimal marks, or None."""
-        marks = [mark for mark in _WRITTEN if all(_WRITTEN[mark].fullmatch(c) for c in different)]
+        marks = [
+            mark for mark in _WRITTEN if all(re.fullmatch(_WRITTEN[mark], c) for c in different)
+        ]
         if not different:
             return np.full(len(cells), np.nan)
         if not marks or not any("," in cell for cell in different):
@@ -253,7 +256,7 @@ class TableAssembler:
 
     def _is_no_category(self, j, cells, known, different):
         """Return why a column of text is left out, or None; raise an error if text is refused."""
-        if all(_DATE.fullmatch(text) for text in different):
+        if all(re.fullmatch(_DATE, text) for text in different):
             reason = "holds dates or times"
             advice = "is a date or time: make numbers of it, such as years"
         elif (len(different) == len(known) > 5) or len(different) > max(_FEW, len(known) / 2):
@@ -282,7 +285,7 @@ class TableAssembler:
             if self._layout.allow_missing:
                 reason = "has no values"
         elif name not in self._layout.keep and self._choice.names is not None:
-            is_id = _ID_NAME.fullmatch(name) and column.size > 5
+            is_id = re.fullmatch(_ID_NAME, name) and column.size > 5
             if (_is_unnamed(name, j) or is_id) and _are_different_integers(column):
                 reason = "is an id: all values differ" if is_id else "numbers the rows"
         if reason is not None:
@@ -372,7 +375,7 @@ def name_columns(names):
 
 def is_written_number(text):
     """Return whether a text is a number with one of the decimal marks."""
-    return any(pattern.fullmatch(text) for pattern in _WRITTEN.values() if text)
+    return any(re.fullmatch(pattern, text) for pattern in _WRITTEN.values() if text)
 
 
 def _are_different_integers(column):
