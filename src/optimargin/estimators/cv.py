@@ -291,7 +291,7 @@ class BaseSelectionCV(
         criterion = self._criterion(has_grid=False)
         guide = criterion.guide
         loss = HeldOutLoss(data, splits, random_state, guide)
-        n_judged = min(N_FINALISTS, self.max_evals // 2)
+        n_judged = min(N_FINALISTS, 1 + self.max_evals // 10, self.max_evals - 1)
         progress = Progress(type(self).__name__, self.max_evals, "evaluations", self.verbose > 0)
         points: list[dict] = []
         scores: list[float] = []
