@@ -17,6 +17,10 @@ a_i - theta_i / P_ii. Samples off S do not matter to the fit, so removing them c
 The feature-space form removes rows from the normal equations instead. Where memberships do
 change, Newton steps that start at this point give the exact answer.
 
+At any point x, with k(x) the kernel values of x with S, the model without sample i has the value
+f(x) - u_i g_i(x), where g(x) = P k(x) + q is the *influence* of the aims on f(x): f(x) = g(x)' a. So
+one factor gives all models without one sample each, at any point (`left_out_models`).
+
 Derivatives. A function F of held-out decision values changes with the aims by the adjoint: the
 solution of the same system with the derivatives of F by (theta, b) on the right-hand side. With
 the loss, curvatures and aims change: dF = adjoint' (da + (a - f) dlog c).
@@ -128,6 +132,13 @@ class _System:
         self.root = np.sqrt(curvature)
         self.aim = self.decision[self.active] + point.pull[self.active] / curvature
 
+    def leave_one_out(self):
+        """Return the decision value of each sample for the model without it."""
+        decision = self.decision.copy()
+        change, known = self.changes()
+        decision[self.active[known]] = (self.aim - change)[known]
+        return decision
+
     def chain(self, adjoint, decision):
         """Return the derivatives of a function by the parameters of the loss.
 
@@ -163,21 +174,37 @@ class SampleSystem(_System):
         A[np.diag_indices_from(A)] += 1.0
         return A
 
-    def leave_one_out(self):
-        """Return the decision value of each sample for the model without it."""
-        decision = self.decision.copy()
+    def changes(self):
+        """Return u of shape (n_active,), and where it is known.
+
+        Alone in the active set, a sample leaves no model behind to ask.
+        """
         if self.active.size == 0:
-            return decision
+            return np.zeros(0), np.zeros(0, dtype=bool)
         root = self._factor.inverse_root()
         pivot = np.einsum("ij,ij->i", root, root)
         if self.problem.fit_intercept:
             pivot -= self._ones**2 / self._border
-        # Alone in the active set, a sample leaves no model behind to ask.
         known = pivot > _SINGULAR
-        rows = self.active[known]
-        change = self.point.coef[rows] / (self.root[known] ** 2 * pivot[known])
-        decision[rows] = self.aim[known] - change
-        return decision
+        change = np.zeros(self.active.size)
+        theta = self.point.coef[self.active[known]]
+        change[known] = theta / (self.root[known] ** 2 * pivot[known])
+        return change, known
+
+    def influence(self, new):
+        """Return the influence of the aims on new samples, of shape (n_new, n_active).
+
+        Parameters
+        ----------
+        new : ndarray of shape (n_new, n_active)
+            Kernel values with the active samples.
+        """
+        if self.active.size == 0:
+            return np.zeros((new.shape[0], 0))
+        solved = self._factor.solve((new * self.root).T)
+        if self.problem.fit_intercept:
+            solved += np.outer(self._ones / self._border, 1.0 - self.root @ solved)
+        return solved.T * self.root
 
     def model_without(self, rows):
         """Return the model without `rows`."""
@@ -221,20 +248,38 @@ class FeatureSystem(_System):
         self._size = n_coef + problem.fit_intercept
         self._full = np.ascontiguousarray(matrix[: self._size, : self._size]), right[: self._size]
 
-    def leave_one_out(self):
-        """Return the decision value of each sample for the model without it."""
-        decision = self.decision.copy()
+    def changes(self):
+        """Return u of shape (n_active,), and where it is known."""
         whitened = Factor(self._full[0]).inverse_root()
+        leverage = np.empty(self.active.size)
         n_block = max(_BLOCK_ELEMENTS // self._size, 1)
         for first in range(0, self.active.size, n_block):
             part = slice(first, first + n_block)
-            rows, aim = self.active[part], self.aim[part]
-            image = self._packed(rows) @ whitened
-            leverage = self.root[part] ** 2 * np.einsum("ij,ij->i", image, image)
-            known = 1 - leverage > _SINGULAR
-            change = leverage[known] * aim[known]
-            decision[rows[known]] = (decision[rows[known]] - change) / (1 - leverage[known])
-        return decision
+            image = self._packed(self.active[part]) @ whitened
+            leverage[part] = self.root[part] ** 2 * np.einsum("ij,ij->i", image, image)
+        known = 1 - leverage > _SINGULAR
+        change = np.zeros(self.active.size)
+        error = self.aim - self.decision[self.active]
+        change[known] = error[known] / (1 - leverage[known])
+        return change, known
+
+    def influence(self, new):
+        """Return the influence of the aims on new samples, of shape (n_new, n_active).
+
+        Parameters
+        ----------
+        new : ndarray of shape (n_new, n_coef)
+            Their features.
+        """
+        if self.problem.fit_intercept:
+            new = np.column_stack([new, np.ones(new.shape[0])])
+        solved = Factor(self._full[0]).solve(new.T)
+        out = np.empty((new.shape[0], self.active.size))
+        n_block = max(_BLOCK_ELEMENTS // self._size, 1)
+        for first in range(0, self.active.size, n_block):
+            part = slice(first, first + n_block)
+            out[:, part] = (self._packed(self.active[part]) @ solved).T
+        return out * self.root**2
 
     def model_without(self, rows):
         """Return the model without `rows`: their contributions leave the normal equations."""
