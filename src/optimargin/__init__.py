@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from optimargin.estimators.odm_regression import ODMRegressor as ODMRegressor
     from optimargin.estimators.odm_regression_cv import LinearODMRegressorCV as LinearODMRegressorCV
     from optimargin.estimators.odm_regression_cv import ODMRegressorCV as ODMRegressorCV
+    from optimargin.estimators.one_class import OneClassODM as OneClassODM
     from optimargin.selection.paths import LDMPath as LDMPath
     from optimargin.selection.paths import ODMPath as ODMPath
     from optimargin.selection.paths import ldm_path as ldm_path
@@ -42,6 +43,7 @@ _MODULES = {
     "ODMPath": "selection.paths",
     "ODMRegressor": "estimators.odm_regression",
     "ODMRegressorCV": "estimators.odm_regression_cv",
+    "OneClassODM": "estimators.one_class",
     "ldm_path": "selection.paths",
     "odm_path": "selection.paths",
     "show_versions": "_versions",

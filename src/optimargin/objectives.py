@@ -239,6 +239,20 @@ class ODM(BandObjective):
 
 
 @dataclass(frozen=True)
+class ODMOneClass(ODM):
+    """The machine of one class: scores of normal samples are drawn into a band around one.
+
+    Attributes
+    ----------
+    C1, C2, D
+        See `ODM`.
+    """
+
+    default_penalty = 2.0
+    share_above = 0.25
+
+
+@dataclass(frozen=True)
 class ODMRegression(BandObjective):
     """Regression by a band loss of residuals: squared, and free of cost up to epsilon.
 

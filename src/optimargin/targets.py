@@ -79,8 +79,11 @@ class Target:
             weight=weight / weight.sum(),
         )
 
-    def without(self, rows) -> "Target":
-        """Return the target with samples left out: their weight is zero, the others' is kept."""
+    def without(self, rows, share=1.0) -> "Target":
+        """Return the target with samples left out: their weight is zero, the others' is kept.
+
+        With a `share` below one, as much of their weight is left out, and the rest is kept.
+        """
         weight = self.weight.copy()
-        weight[rows] = 0.0
+        weight[rows] *= 1.0 - share
         return replace(self, weight=weight)

@@ -115,6 +115,10 @@ class BaseLearner(StoreMixin, DocLinkMixin, CallbackSupportMixin, BaseEstimator,
         """Return the model where the fit begins, or None."""
         return
 
+    def _calibrator(self):
+        """Return what says what scores mean, or None."""
+        return
+
     def _fit(self, X, y, sample_weight):
         """Fit to data in memory and store what was found."""
         given = (X, y, sample_weight)
@@ -132,6 +136,7 @@ class BaseLearner(StoreMixin, DocLinkMixin, CallbackSupportMixin, BaseEstimator,
                 options=self._options(),
                 start=self._start(task.n_outputs, X.shape[1]),
                 held_out_error=task.held_out_error,
+                calibrate=self._calibrator(),
                 progress=progress,
                 notify=notify_user,
                 asked_by=type(self).__name__,
@@ -178,8 +183,7 @@ class BaseLearner(StoreMixin, DocLinkMixin, CallbackSupportMixin, BaseEstimator,
 
     def _rebuilt(self, X, y, sample_weight):
         """Return the problems that the model was trained on, given its training data."""
-        checks = {**self._input_checks(), **self._y_checks}
-        X, y = validate_data(self, check_sparse(X), y, reset=False, **checks)
+        X, y = self._validated(self, X, y, reset=False)
         X = canonical(X)
         weight = check_weights(sample_weight, X)
         task = self._make_known_task(y, weight, X.dtype)
@@ -205,16 +209,25 @@ class BaseLearner(StoreMixin, DocLinkMixin, CallbackSupportMixin, BaseEstimator,
         fit has succeeded.
         """
         checked = copy(self)
-        checks = {**self._input_checks(), **self._y_checks, **checks}
-        X, y = validate_data(checked, check_sparse(X), y, **checks)
+        X, y = self._validated(checked, X, y, **checks)
         names = ("n_features_in_", "feature_names_in_")
         about = {name: vars(checked)[name] for name in names if name in vars(checked)}
         return canonical(X), y, about
 
+    def _validated(self, told, X, y, **checks):
+        """Return data as scikit-learn checks them; `told` is the one told about the features."""
+        checks = {**self._input_checks(), **self._y_checks, **checks}
+        return validate_data(told, check_sparse(X), y, **checks)
+
+    def _checked_rows(self, X):
+        """Return new samples, checked to have the features of the fit."""
+        check_is_fitted(self)
+        X = validate_data(self, check_sparse(X), reset=False, **self._input_checks())
+        return canonical(X)
+
     def _scores(self, X):
         """Return decision values of shape (n_samples, n_outputs)."""
-        check_is_fitted(self)
-        X = canonical(validate_data(self, check_sparse(X), reset=False, **self._input_checks()))
+        X = self._checked_rows(X)
         with np.errstate(over="ignore", invalid="ignore"):
             scores = self._model.scores(X)
         if not np.isfinite(scores).all():

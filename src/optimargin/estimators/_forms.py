@@ -16,7 +16,7 @@ from optimargin.training import KernelModel, LinearModel
 KERNEL_CONSTRAINTS: dict = {
     "kernel": [Registered(KERNELS), callable],
     "gamma": [
-        StrOptions({"scale", "auto", "mean_distance", "rms_distance"}),
+        StrOptions({"scale", "auto", "mean_distance", "rms_distance", "local"}),
         Interval(Real, 0, None, closed="neither"),
     ],
     "degree": [Interval(Real, 0, None, closed="left")],

@@ -9,6 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from optimargin._warnings import warn_user
 from optimargin.designs.panels import MemoryLimitError
+from optimargin.held_out.calibration import FewSamples
 from optimargin.problems.base import UnboundedError
 from optimargin.training.designs import CrowdedMemory, NegativeSpectrum
 
@@ -59,6 +60,16 @@ def _(fact: CrowdedMemory) -> str:
         f"than cache_size has room for ({fact.capacity}): kernel values are computed "
         "many times. Set a larger cache_size, approximation='nystrom', or a wider band (D, or "
         "epsilon of a regressor), which leaves fewer samples outside."
+    )
+
+
+@_in_words.register
+def _(fact: FewSamples) -> str:
+    n_needed = ceil(1 / fact.rate - 1 - 1e-9)
+    return (
+        f"false_alarm_rate={fact.rate:g} needs at least {n_needed} samples, and there are "
+        f"{fact.total:g} (the sum of sample_weight): the threshold is the smallest held-out score. "
+        "Use more samples or a larger false_alarm_rate."
     )
 
 

@@ -17,6 +17,10 @@ a_i - theta_i / P_ii. Samples off S do not matter to the fit, so removing them c
 The feature-space form removes rows from the normal equations instead. Where memberships do
 change, Newton steps that start at this point give the exact answer.
 
+A sample of weight w that stands for w equal ones is left out once: the share 1 / w of its weight
+goes. With h_i = 1 - P_ii / c_i its leverage, a share s of sample i takes u_i = theta_i / (c_i (1 - s h_i))
+instead of theta_i / P_ii, and the model changes by s u_i.
+
 At any point x, with k(x) the kernel values of x with S, the model without sample i has the value
 f(x) - u_i g_i(x), where g(x) = P k(x) + q is the *influence* of the aims on f(x): f(x) = g(x)' a. So
 one factor gives all models without one sample each, at any point (`left_out_models`).
@@ -39,7 +43,7 @@ _EXACT_GAP = 1e-14
 _SINGULAR = 1e-13  # of a pivot that is at most one
 
 
-def leave_one_out(problem, coef, intercept, *, exact=False):
+def leave_one_out(problem, coef, intercept, *, share=None, exact=False):
     """Return the decision value of each sample for the model fitted without it.
 
     Parameters
@@ -48,6 +52,8 @@ def leave_one_out(problem, coef, intercept, *, exact=False):
         Its loss must be piecewise quadratic.
     coef, intercept : ndarray, float
         The solution of `problem`.
+    share : ndarray of shape (n_samples,), default=None
+        How much of the weight of each sample is left out; all of it by default.
     exact : bool, default=False
         Follow the samples that enter or leave the active set when another one is removed, so
         that the values equal those of a refit. It costs a few Newton steps for each sample
@@ -59,10 +65,11 @@ def leave_one_out(problem, coef, intercept, *, exact=False):
         With the intercept.
     """
     system = active_system(problem, problem.point(coef, intercept))
-    decision = system.leave_one_out()
+    decision = system.leave_one_out(share)
     if exact:
+        share = np.ones(decision.size) if share is None else share
         for row in system.active:
-            decision[row] = _left_out(system, np.array([row]))[0]
+            decision[row] = _left_out(system, np.array([row]), share=share[row])[0]
     return decision
 
 
@@ -87,13 +94,13 @@ def leave_folds_out(problem, coef, intercept, folds, *, exact=False):
     return decision
 
 
-def _left_out(system, rows, *, exact=True):
-    """Return the decision values of `rows` for the model without them."""
+def _left_out(system, rows, *, share=1.0, exact=True):
+    """Return the decision values of `rows` for the model without them, or a share of them."""
     problem = system.problem
-    model = system.model_without(rows)
+    model = system.model_without(rows) if share == 1.0 else system.point
     if not exact:
         return problem.design.decision(model.coef)[rows] + model.intercept
-    reduced = problem.without(rows)
+    reduced = problem.without(rows, share)
     point = reduced.point(model.coef, model.intercept)
     if point.relative_gap > _EXACT_GAP:
         solver = Newton(tol=_EXACT_GAP, max_iter=1000)
@@ -132,10 +139,10 @@ class _System:
         self.root = np.sqrt(curvature)
         self.aim = self.decision[self.active] + point.pull[self.active] / curvature
 
-    def leave_one_out(self):
-        """Return the decision value of each sample for the model without it."""
+    def leave_one_out(self, share=None):
+        """Return the decision value of each sample for the model without (a share of) it."""
         decision = self.decision.copy()
-        change, known = self.changes()
+        change, known = self.changes(share)
         decision[self.active[known]] = (self.aim - change)[known]
         return decision
 
@@ -174,10 +181,15 @@ class SampleSystem(_System):
         A[np.diag_indices_from(A)] += 1.0
         return A
 
-    def changes(self):
+    def changes(self, share=None):
         """Return u of shape (n_active,), and where it is known.
 
         Alone in the active set, a sample leaves no model behind to ask.
+
+        Parameters
+        ----------
+        share : ndarray of shape (n_samples,), default=None
+            How much of the weight of each sample is left out; all of it by default.
         """
         if self.active.size == 0:
             return np.zeros(0), np.zeros(0, dtype=bool)
@@ -185,6 +197,8 @@ class SampleSystem(_System):
         pivot = np.einsum("ij,ij->i", root, root)
         if self.problem.fit_intercept:
             pivot -= self._ones**2 / self._border
+        if share is not None:
+            pivot = 1 - share[self.active] * (1 - pivot)
         known = pivot > _SINGULAR
         change = np.zeros(self.active.size)
         theta = self.point.coef[self.active[known]]
@@ -248,8 +262,8 @@ class FeatureSystem(_System):
         self._size = n_coef + problem.fit_intercept
         self._full = np.ascontiguousarray(matrix[: self._size, : self._size]), right[: self._size]
 
-    def changes(self):
-        """Return u of shape (n_active,), and where it is known."""
+    def changes(self, share=None):
+        """Return u of shape (n_active,), and where it is known; see `SampleSystem.changes`."""
         whitened = Factor(self._full[0]).inverse_root()
         leverage = np.empty(self.active.size)
         n_block = max(_BLOCK_ELEMENTS // self._size, 1)
@@ -257,6 +271,8 @@ class FeatureSystem(_System):
             part = slice(first, first + n_block)
             image = self._packed(self.active[part]) @ whitened
             leverage[part] = self.root[part] ** 2 * np.einsum("ij,ij->i", image, image)
+        if share is not None:
+            leverage *= share[self.active]
         known = 1 - leverage > _SINGULAR
         change = np.zeros(self.active.size)
         error = self.aim - self.decision[self.active]

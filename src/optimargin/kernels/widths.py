@@ -10,6 +10,9 @@ from optimargin._core._kernels import weighted_distances
 from optimargin._threads import for_each
 from optimargin.kernels.prepared import Center, row_blocks
 
+OF_VARIANCE = {"rms_distance": float(np.sqrt(2.0)), "local": 0.25}
+"""Widths, in root mean square distances of the samples from their mean."""
+
 
 def squared_distances(X, Y=None):
     """Return the squared Euclidean distances between rows, in the precision of the data.
@@ -68,7 +71,7 @@ def resolve_gamma(gamma, X, sample_weight):
 
     Parameters
     ----------
-    gamma : {"scale", "auto", "mean_distance", "rms_distance"} or float
+    gamma : {"scale", "auto", "mean_distance", "rms_distance", "local"} or float
     X : {ndarray, CSR} of shape (n_samples, n_features)
     sample_weight : ndarray of shape (n_samples,)
 
@@ -93,10 +96,11 @@ def resolve_gamma(gamma, X, sample_weight):
         variance = (weight * _squares_around(X, mean)).sum()
         is_constant = variance <= (1e-14 * mean) ** 2  # to rounding
         return 1.0 if is_constant else 1.0 / (X.shape[1] * variance)
-    if gamma == "rms_distance":
+    if gamma in OF_VARIANCE:
         from optimargin.designs.features import total_variance  # which needs kernels itself
 
-        return gamma_of_variance(total_variance(X, sample_weight / sample_weight.sum()))
+        variance = total_variance(X, sample_weight / sample_weight.sum())
+        return gamma_of_variance(variance, gamma)
     if gamma == "mean_distance":
         width = mean_distance(X, sample_weight)
         return gamma_of_width(width) if width > 0 else 1.0
@@ -108,15 +112,18 @@ def gamma_of_width(width):
     return 1.0 / (2 * width**2)
 
 
-def gamma_of_variance(variance):
-    """Return gamma of the root mean square distance as width.
+def gamma_of_variance(variance, rule):
+    """Return gamma of a width that follows from the spread of the samples.
 
     Parameters
     ----------
     variance : float
-        Of all features together: half the mean squared distance of two samples.
+        Of all features together: the mean squared distance of the samples from their mean, and
+        half that of two samples.
+    rule : str
+        A key of `OF_VARIANCE`.
     """
-    return float(gamma_of_width(np.sqrt(2 * variance))) if variance > 0 else 1.0
+    return float(gamma_of_width(OF_VARIANCE[rule] * np.sqrt(variance))) if variance > 0 else 1.0
 
 
 def _squares_around(X, center):

@@ -103,9 +103,12 @@ class AdditiveProblem:
         target = self.target if rows is None else self.target.take(rows)
         return AdditiveProblem(self.loss, design, target, fit_intercept=self.fit_intercept)
 
-    def without(self, rows):
-        """Return the problem with the samples `rows` left out, the weights of the others kept."""
-        target = self.target.without(rows)
+    def without(self, rows, share=1.0):
+        """Return the problem with a share of the samples `rows` left out, by default all of it.
+
+        The weights of the others are kept.
+        """
+        target = self.target.without(rows, share)
         return AdditiveProblem(self.loss, self.design, target, fit_intercept=self.fit_intercept)
 
     def point(self, coef=None, intercept=0.0, decision=None):

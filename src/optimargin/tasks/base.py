@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -16,9 +16,12 @@ class Task(ABC):
     ----------
     total : float
         The sum of all weights, which targets are normalised by.
+    needs_y : bool
+        Whether there has to be a y at all.
     """
 
     total: float
+    needs_y: ClassVar[bool] = True
 
     @property
     @abstractmethod
@@ -86,3 +89,14 @@ class Task(ABC):
     @abstractmethod
     def from_parts(cls, parts, **settings) -> "Task":
         """Return the task of all chunks, given what `describe` returned of each."""
+
+
+def checked_total(total):
+    """Return the sum of the weights of all samples, checked."""
+    if not np.isfinite(total):
+        raise ValueError("sample_weight overflows when summed: use smaller weights.")
+    if total <= 0:
+        raise ValueError(
+            "sample_weight is zero for every sample: at least one needs a positive weight."
+        )
+    return total

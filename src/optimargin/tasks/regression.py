@@ -9,7 +9,7 @@ from scipy.sparse import issparse
 from sklearn.utils.validation import assert_all_finite
 
 from optimargin.targets import LABELS, Scale, Target
-from optimargin.tasks.base import Task
+from optimargin.tasks.base import Task, checked_total
 
 _LARGEST = float(np.finfo(np.float64).max) ** 0.45  # whose square, times a penalty, is finite
 _PRECISION_SHARE = 0.8  # of the exponents of a precision, for coefficients in the units of y
@@ -145,7 +145,7 @@ class Regression(Task):
     def part(self, y, sample_weight=None) -> "Regression":
         """Return the task of some of the samples."""
         total = float(len(y) if sample_weight is None else np.sum(sample_weight))
-        return replace(self, total=_checked_total(total))
+        return replace(self, total=checked_total(total))
 
     def encode(self, y, sample_weight=None) -> list[Target]:
         """Return targets of unit size."""
@@ -183,7 +183,7 @@ class Regression(Task):
     def from_parts(cls, parts, *, fit_intercept=True, dtype=np.float64, **settings):
         """Return the task of all chunks."""
         moments = reduce(Moments.joined, parts)
-        _checked_total(moments.total)
+        checked_total(moments.total)
         largest = np.maximum(np.abs(moments.low), np.abs(moments.high))
         _check_size(moments.high - moments.low, largest, dtype)
         scales = moments.scales(centred=fit_intercept)
@@ -224,17 +224,6 @@ def one_or_all(scores):
 
 def _is_text(value):
     return isinstance(value, str | bytes)
-
-
-def _checked_total(total):
-    """Return the sum of the weights, checked."""
-    if not np.isfinite(total):
-        raise ValueError("sample_weight overflows when summed: use smaller weights.")
-    if total <= 0:
-        raise ValueError(
-            "sample_weight is zero for every sample: at least one needs a positive weight."
-        )
-    return total
 
 
 def _check_size(spread, largest, dtype):

@@ -22,7 +22,7 @@ from optimargin.designs.features import moments, variance_of_moments
 from optimargin.designs.whitening import NoWhitening, Whitening
 from optimargin.kernels import PreparedKernel
 from optimargin.kernels.prepared import check_values
-from optimargin.kernels.widths import gamma_of_variance
+from optimargin.kernels.widths import OF_VARIANCE, gamma_of_variance
 from optimargin.problems import ChunkedProblem
 from optimargin.problems.chunk_tasks import (
     ChunkReader,
@@ -322,8 +322,8 @@ class _ChunkedTraining:
                 "gamma='mean_distance' needs all pairs of samples: on chunks pass a number, for "
                 "example that of optimargin.kernels.resolve_gamma on a part of the data."
             )
-        if gamma == "rms_distance":
-            return gamma_of_variance(self._total_variance)
+        if gamma in OF_VARIANCE:
+            return gamma_of_variance(self._total_variance, gamma)
         if gamma == "auto":
             return 1.0 / n_features
         if gamma != "scale":

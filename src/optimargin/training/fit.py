@@ -1,7 +1,7 @@
 """The result of a training: what an estimator stores."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,8 @@ class Fit:
     n_iter, objective_value, dual_gap : ndarray of shape (n_outputs,)
     scales : sequence of Scale
         What the targets of each output were measured in.
+    calibrated : dict
+        Attributes that tell what scores mean, where the training was asked for them.
     """
 
     model: Any
@@ -34,6 +36,7 @@ class Fit:
     objective_value: np.ndarray
     dual_gap: np.ndarray
     scales: Sequence[Scale]
+    calibrated: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of(cls, model, objective, solver, solutions: list[Solution], scales) -> "Fit":
@@ -65,4 +68,5 @@ class Fit:
             "n_iter_": shown(self.n_iter),
             "objective_": shown(self.objective_value),
             "dual_gap_": shown(self.dual_gap),
+            **self.calibrated,
         }

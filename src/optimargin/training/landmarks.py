@@ -30,7 +30,17 @@ def known_landmarks(kernel, X, landmarks, max_bytes):
 
 
 def train_landmarks(
-    X, targets, objective, kernel, options, plan, rows, *, held_out_error, solve_all
+    X,
+    targets,
+    objective,
+    kernel,
+    options,
+    plan,
+    rows,
+    *,
+    held_out_error,
+    calibration_of,
+    solve_all,
 ):
     """Train a kernel model restricted to the span of landmarks.
 
@@ -42,6 +52,8 @@ def train_landmarks(
         Indices of the samples in the data given by the user.
     held_out_error : callable
         Given a target and held-out decision values, it says how bad these are.
+    calibration_of : callable
+        Given problems and solutions, it returns a `Calibration` or None.
     solve_all : callable
         Given problems and starts, it returns solutions.
 
@@ -59,15 +71,18 @@ def train_landmarks(
     solutions = solve_all(stage.problems, starts)
     order = np.argsort(stage.landmarks.rows)
     chosen = stage.landmarks.rows[order]
-    coef = np.array([stage.design.landmark_coefficients(s.coef) for s in solutions])
+    calibration = calibration_of(stage.problems, solutions)
+    stored = solutions if calibration is None else [*solutions, *calibration.models]
+    coef = np.array([stage.design.landmark_coefficients(s.coef) for s in stored])
     model = KernelModel(
         kernel,
         rows[chosen],
         X[chosen],
         coef[:, order].astype(X.dtype, copy=False),
-        np.array([s.intercept for s in solutions], dtype=X.dtype),
+        np.array([s.intercept for s in stored], dtype=X.dtype),
     )
-    return Fit.of(model, objective, plan.solver, solutions, scales)
+    fit = Fit.of(model, objective, plan.solver, solutions, scales)
+    return fit if calibration is None else calibration.applied(fit, rows)
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Trained models: coefficients of features, or of support vectors, and scores from them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, singledispatch
 from typing import Any
 
@@ -94,6 +94,14 @@ class KernelModel:
             vectors,
             dual_coef[:, support].astype(X.dtype, copy=False),
             intercept.astype(X.dtype, copy=False),
+        )
+
+    def split(self, n_outputs) -> tuple["KernelModel", "KernelModel"]:
+        """Return the model of the first outputs, and that of the others."""
+        first, others = slice(n_outputs), slice(n_outputs, None)
+        return tuple(  # type: ignore[return-value]
+            replace(self, dual_coef=self.dual_coef[part], intercept=self.intercept[part])
+            for part in (first, others)
         )
 
     @cached_property

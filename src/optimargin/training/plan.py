@@ -11,6 +11,8 @@ import numpy as np
 from scipy.sparse import issparse
 
 from optimargin._checks import sum_of_squares
+from optimargin.designs import LandmarkDesign
+from optimargin.designs.base import FeatureSpaceDesign
 from optimargin.kernels import Kernel
 from optimargin.losses import BandLoss
 from optimargin.objectives import AdditiveObjective, Objective
@@ -34,6 +36,10 @@ _FLOAT32_TOL = 1e-8  # above it, rounding kernel values to float32 rarely matter
 
 # Landmarks: benchmarks/large_kernel.py
 _DOUBLE_UP_TO = 1 << 24  # kernel values up to which double precision costs nothing that matters
+
+# Thresholds and p-values of one-class models: benchmarks/novelty.py
+_LEAVE_ONE_OUT_UP_TO = 2000  # active samples, past which their factor costs more than fits to folds
+_FOLDS = 5
 
 # Large margin distribution machines: benchmarks/ldm.py
 _LDM_KERNEL_INTERIOR_UP_TO = 200  # samples up to which factorisations cost less than descent
@@ -183,6 +189,36 @@ def plan_refitter(objective_type, shape=None, is_sparse=False) -> RefitterPlan:
         return RefitterPlan(is_band, in_samples=True)
     small = n_features <= _FEW_FEATURES and n_samples * n_features <= _COMPILED_UP_TO
     return RefitterPlan(is_band and small and not is_sparse)
+
+
+@dataclass(frozen=True)
+class CalibrationPlan:
+    """Which models tell what the scores of a one-class model mean.
+
+    Attributes
+    ----------
+    leave_one_out : bool
+        Whether the threshold comes from models without one sample each, or without one fold.
+    stores_leave_one_out : bool
+        The same of p-values. These are asked for later, so that support vectors must tell the
+        kernel matrix.
+    closed_form : bool
+        Whether a factor of all active samples, or of all features, is made.
+    n_folds : int
+    """
+
+    leave_one_out: bool
+    stores_leave_one_out: bool
+    closed_form: bool
+    n_folds: int = _FOLDS
+
+
+def plan_calibration(design, n_active: int, kernel: Kernel) -> CalibrationPlan:
+    """Return the plan of the threshold and the p-values of a one-class model."""
+    few = n_active <= _LEAVE_ONE_OUT_UP_TO
+    closed_form = few or isinstance(design, FeatureSpaceDesign)
+    can_tell = kernel.is_positive_semidefinite and not isinstance(design, LandmarkDesign)
+    return CalibrationPlan(closed_form, few and can_tell, closed_form)
 
 
 def plan_chunks(n_features: int, options: Options) -> str:

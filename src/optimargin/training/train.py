@@ -51,6 +51,7 @@ def train(
     plan: Plan | None = None,
     start: LinearModel | None = None,
     held_out_error=None,
+    calibrate=None,
     progress: Progress | None = None,
     notify=lambda fact: None,
     asked_by: str = "",
@@ -77,6 +78,9 @@ def train(
     held_out_error : callable, default=None
         Given a target and held-out decision values, it says how bad these are (see
         `Task.held_out_error`); decides about the number of landmarks.
+    calibrate : Calibrator, default=None
+        Says what the scores of a kernel model with one output mean
+        (`optimargin.held_out.calibration`).
     progress : Progress, default=None
     notify : callable
         Given facts that the user should know; see `optimargin.training.designs`.
@@ -94,6 +98,19 @@ def train(
     if plan is None:
         plan = plan_fit(X, objective, made_kernel, options)
     progress = NoProgress() if progress is None else progress
+
+    def calibration_of(problems, solutions):
+        if calibrate is None:
+            return None
+        return calibrate(
+            problems[0],
+            solutions[0],
+            kernel=made_kernel,
+            count=weight * total_weight,
+            options=options,
+            notify=notify,
+        )
+
     if plan.landmarks:
         return train_landmarks(
             X,
@@ -104,6 +121,7 @@ def train(
             plan,
             rows,
             held_out_error=held_out_error,
+            calibration_of=calibration_of,
             solve_all=partial(
                 solve_all,
                 targets=targets,
@@ -141,12 +159,15 @@ def train(
             _as_kept(problem, solution, target.scale, X, by_samples)
             for problem, solution, target in zip(problems, solutions, targets, strict=True)
         ]
+    scales = [target.scale for target in targets]
     if made_kernel is None:
         model: Any = LinearModel.of(made.design, solutions, X.dtype)
-    else:
-        model = KernelModel.of(made_kernel, made.design, made.projector, solutions, X, rows)
-    scales = [target.scale for target in targets]
-    return Fit.of(model, objective, plan.solver, solutions, scales)
+        return Fit.of(model, objective, plan.solver, solutions, scales)
+    calibration = calibration_of(problems, solutions)
+    stored = solutions if calibration is None else [*solutions, *calibration.models]
+    model = KernelModel.of(made_kernel, made.design, made.projector, stored, X, rows)
+    fit = Fit.of(model, objective, plan.solver, solutions, scales)
+    return fit if calibration is None else calibration.applied(fit, rows)
 
 
 def _as_kept(problem, solution, scale, X, by_samples):

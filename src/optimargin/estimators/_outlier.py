@@ -1,0 +1,236 @@
+"""What all novelty detectors share: scores, a threshold, p-values."""
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import OutlierMixin, _fit_context
+from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
+
+from optimargin._checks import check_sparse
+from optimargin.estimators._base import BaseLearner
+from optimargin.estimators._callbacks import with_callbacks
+from optimargin.estimators._held_out import HeldOutValues
+from optimargin.held_out import leave_one_out
+from optimargin.held_out.calibration import Calibrator, from_arrays
+from optimargin.tasks import OneClass
+
+
+class OutlierDetector(HeldOutValues, OutlierMixin, BaseLearner):
+    """Normal samples become targets of one, scores below a threshold are outliers."""
+
+    # An intercept of one would meet every target without looking at the data.
+    fit_intercept = False
+
+    _parameter_constraints: dict = {
+        name: checks
+        for name, checks in BaseLearner._parameter_constraints.items()
+        if name != "fit_intercept"
+    }
+
+    @with_callbacks
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit the detector to normal samples.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Normal samples; float32 and float64 are used as they are. For a precomputed kernel
+            the Gram matrix, of shape (n_samples, n_samples).
+        y : Ignored
+            There are no labels.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Non-negative weights. A weight of two is the same as repeating the sample, also for
+            the threshold and for p-values.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+        """
+        return self._fit(X, None, sample_weight)
+
+    def _validated(self, told, X, y, **checks):
+        X = validate_data(told, check_sparse(X), **self._input_checks(), **checks)
+        return X, np.ones(X.shape[0])
+
+    def _make_task(self, y, weight, dtype):
+        return OneClass.of(len(y), weight)
+
+    def _make_known_task(self, y, weight, dtype):
+        return self._make_task(y, weight, dtype)
+
+    def _task_of_chunks(self):
+        return OneClass, {}
+
+    def _calibrator(self):
+        return Calibrator(self.false_alarm_rate)
+
+    def _training_arguments(self, X, y, sample_weight):
+        if X is None:
+            X, _, sample_weight = super()._training_arguments(None, None, None)
+        check_is_fitted(self)
+        return X, np.ones(_num_samples(X)), sample_weight
+
+    def score_samples(self, X: Any) -> np.ndarray:
+        """Return the scores: near one for what is typical of the training samples, zero far away.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        scores : ndarray of shape (n_samples,)
+        """
+        return self._scores(X)[:, 0]
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Return the scores less the threshold, ``score_samples(X) - offset_``.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        scores : ndarray of shape (n_samples,)
+            Negative values mean outliers.
+        """
+        return self.score_samples(X) - self.offset_
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Tell outliers from normal samples.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,)
+            -1 for outliers and 1 for normal samples. Of new normal samples about the share
+            `false_alarm_rate` is taken for outliers.
+        """
+        return OneClass.of(1).decode(self.decision_function(X)[:, None])
+
+    def p_values(self, X: Any) -> np.ndarray:
+        """Return p-values: how often a normal sample is at least as unusual.
+
+        They come from the models without one training sample each,
+        ``p(x) = (1 + #{i : f_-i(x_i) <= f_-i(x)}) / (n + 1)``, all of which follow from one
+        factorisation. For a new normal sample the probability of a p-value up to alpha is at
+        most 2 alpha (as far as removing a sample leaves the active set as it is), and in
+        practice near alpha. That holds for kernel parameters that were not chosen on the same
+        samples, and for features that were not scaled to them. Landmarks, precomputed kernels
+        and kernels that need not be positive semi-definite use models without each of five
+        folds instead, as do data with more than 2000 support vectors.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        p_values : ndarray of shape (n_samples,)
+            From ``1 / (n + 1)`` to 1.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from optimargin import OneClassODM
+        >>> rng = np.random.default_rng(0)
+        >>> model = OneClassODM().fit(rng.normal(size=(199, 2)))
+        >>> p = model.p_values([[0.0, 0.0], [6.0, 6.0]])
+        >>> bool(p[0] > 0.5), float(p[1])
+        (True, 0.005)
+        """
+        decision = self.score_samples(X).astype(np.float64)
+        X = self._checked_rows(X)
+        return from_arrays(self._reference).p_values(self._model, X, decision)
+
+    def loo_score_samples(
+        self,
+        X: Any = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        exact: bool = False,
+    ) -> np.ndarray:
+        """Return for each training sample the score of the model without it.
+
+        No model is refitted: the loss is quadratic on the active set of the fit, so the scores
+        follow in closed form. That holds as long as no other sample enters or leaves the active
+        set; `exact` follows those that do. The weights of the remaining samples are kept, so a
+        model without sample i is the one fitted with `C1` and `C2` times
+        ``(sum(s) - 1) / sum(s)``, s being the weights; with their defaults, which grow with the
+        sum, it is the one fitted without the sample. Of a sample with a weight above one, which
+        stands for several, one is left out. `gamma` stays the number of the fit.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), default=None
+            The training data. A fitted estimator remembers them until it is pickled; then
+            pass them again.
+        sample_weight : array-like of shape (n_samples,), default=None
+        exact : bool, default=False
+            Make the scores equal those of refits, by a few Newton steps for each sample whose
+            removal changes the active set.
+
+        Returns
+        -------
+        scores : ndarray of shape (n_samples,)
+            As in `score_samples`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from optimargin import OneClassODM
+        >>> model = OneClassODM().fit(np.random.default_rng(0).normal(size=(199, 2)))
+        >>> scores = np.sort(model.loo_score_samples())
+        >>> bool(np.isclose(scores[9], model.offset_))  # the tenth of 200 is at 0.05
+        True
+        """
+        X, y, sample_weight = self._training_arguments(X, None, sample_weight)
+        weight = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight)
+
+        def left_out(rows, *solved):
+            share = 1.0 / np.maximum(weight[rows], 1.0)
+            return leave_one_out(*solved, share=share, exact=exact)
+
+        return self._left_out(X, y, sample_weight, left_out)
+
+    def kfold_score_samples(
+        self, cv=5, X=None, sample_weight=None, *, groups=None, exact=False
+    ) -> np.ndarray:
+        """Return for each training sample the score of the model without its fold.
+
+        The block form of `loo_score_samples`, for any splitter whose test sets hold every
+        sample once.
+
+        Parameters
+        ----------
+        cv : int, cross-validation generator or iterable, default=5
+            As in `sklearn.model_selection.cross_val_predict`.
+        X, sample_weight
+            As in `loo_score_samples`.
+        groups : array-like of shape (n_samples,), default=None
+            Passed to the splitter.
+        exact : bool, default=False
+            As in `loo_score_samples`.
+
+        Returns
+        -------
+        scores : ndarray of shape (n_samples,)
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn.model_selection import KFold
+        >>> from optimargin import OneClassODM
+        >>> model = OneClassODM().fit(np.random.default_rng(0).normal(size=(100, 2)))
+        >>> model.kfold_score_samples(KFold(10, shuffle=True, random_state=0)).shape
+        (100,)
+        """
+        X, y, sample_weight = self._training_arguments(X, None, sample_weight)
+        return self._leave_folds_out(cv, X, y, sample_weight, groups, exact)

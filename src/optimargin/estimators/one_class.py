@@ -1,0 +1,226 @@
+"""The optimal margin distribution machine of one class."""
+
+from numbers import Real
+from typing import TYPE_CHECKING, Self
+
+from sklearn.base import _fit_context
+from sklearn.utils._param_validation import Interval
+
+from optimargin.estimators._callbacks import with_callbacks
+from optimargin.estimators._forms import EXACT_OR_LANDMARKS, LandmarkForm
+from optimargin.estimators._outlier import OutlierDetector
+from optimargin.objectives import LARGEST, ODMOneClass
+
+if TYPE_CHECKING:
+    from optimargin.chunks import Chunks
+
+
+class OneClassODM(OutlierDetector, LandmarkForm):
+    """Novelty detection whose false-alarm rate is what it says.
+
+    Minimises ``|w|^2 / 2 + sum_i s_i l(f(x_i)) / sum_i s_i`` over the functions
+    ``f(x) = phi(x)' w`` of a kernel, with the loss
+    ``l(f) = C1 max(0, 1 - D - f)^2 + C2 max(0, f - 1 - D)^2`` and the sample weights s: the
+    scores of normal samples are drawn into a band around one, and fall to zero away from them.
+
+    A sample is called an outlier if its score is below a threshold. That comes from
+    leave-one-out scores of the training samples, which the fit gives in closed form, so that
+    about the share `false_alarm_rate` of *new* normal samples is below it. No samples have to
+    be set aside. `p_values` says how unusual a sample is.
+
+    Parameters
+    ----------
+    C1 : float, default=None
+        Penalty on scores below ``1 - D``. Weights are normalised, so a given value means the
+        same for any number of samples. Default: twice the sum of the sample weights, so that
+        each sample counts two; with ``kernel="linear"`` divided by the sum of the variances of
+        the features. As `C1` goes to zero the score becomes a kernel density.
+    C2 : float, default=None
+        Penalty on scores above ``1 + D``. Default: ``C1 / 4``. With ``C2=0`` it is the one-class
+        support vector machine with squared losses.
+    D : float, default=0.5
+        Half-width of the band around one that costs nothing, in [0, 1). Samples inside it are
+        no support vectors.
+    kernel : {"rbf", "linear", "poly", "sigmoid", "precomputed"} or callable, default="rbf"
+        The kernel. A callable is given two arrays of samples and returns the matrix of
+        their kernel values. Without an intercept "linear" and "poly" depend on where the origin
+        is.
+    gamma : {"local", "scale", "auto", "mean_distance", "rms_distance"} or float, default="local"
+        Coefficient of "rbf", "poly" and "sigmoid". "local" is ``1 / (2 s^2)`` with s a quarter
+        of the root mean square distance of the samples from their mean, which is also
+        ``8 / (sum of the variances of the features)``. "scale" is
+        ``1 / (n_features * var(X))``, on standardised features eight times less, "auto"
+        ``1 / n_features``, and "mean_distance" and "rms_distance" have such a distance between
+        samples as s.
+    degree : float, default=3
+        Degree of "poly"; at least 0.
+    coef0 : float, default=0.0
+        Constant term of "poly" and "sigmoid".
+    false_alarm_rate : float, default=0.05
+        The share of new normal samples that may be taken for outliers, in (0, 0.5]. It needs
+        about ``1 / false_alarm_rate`` samples; with fewer a warning says so.
+    solver : {"auto", "newton", "newton_cg", "dcd"}, default="auto"
+        How the objective is minimised; all solvers reach the same model. "newton" factorises
+        the kernel matrix and suits up to about a thousand samples, "newton_cg" iterates and
+        suits more, "dcd" is coordinate descent.
+    approximation : {"nystrom"}, default=None
+        With "nystrom" the model is restricted to the span of `n_components` landmarks: samples
+        that are chosen at random where the ones before do not yet determine the kernel. For
+        data with many samples.
+    n_components : int or "auto", default="auto"
+        The number of landmarks. "auto" doubles it until leave-one-out scores stop rising.
+    cache_size : float, default=2000
+        Megabytes for kernel values that "newton_cg" and "dcd" keep. "newton" needs the whole
+        kernel matrix.
+    tol : float, default=1e-6
+        The fit ends once the certified duality gap, relative to the objective, is at most
+        `tol`.
+    max_iter : int, default=1000
+        Limit on Newton steps or passes over the data.
+    random_state : int, RandomState instance or None, default=None
+        For the order of samples in "dcd", for landmarks, and for folds where these take the
+        place of leave-one-out.
+
+    Attributes
+    ----------
+    offset_ : float
+        The threshold: the k-th smallest leave-one-out score, k being
+        ``floor(false_alarm_rate * (n + 1))`` and n the sum of the sample weights; the smallest
+        where k is zero. Where more than 2000 samples are support vectors, scores by models
+        without each of five folds take their place.
+    support_ : ndarray of shape (n_SV,)
+        Indices of the support vectors: the samples outside the band.
+    support_vectors_ : {ndarray, sparse matrix} of shape (n_SV, n_features)
+        The support vectors, or the landmarks; empty for a precomputed kernel.
+    dual_coef_ : ndarray of shape (1, n_SV)
+        Coefficients of the support vectors: scores are
+        ``K(X, support_vectors_) @ dual_coef_.T``.
+    coef_ : ndarray of shape (1, n_features)
+        Coefficients of the features, for the linear kernel.
+    intercept_ : ndarray of shape (1,)
+        Zero: there is no intercept.
+    C1_, C2_ : float
+        The values of `C1` and `C2` that were used.
+    gamma_ : float
+        The value of `gamma` that was used, for kernels that have one.
+    n_iter_ : int
+        Newton steps or passes over the data.
+    objective_ : float
+        The minimum found.
+    dual_gap_ : float
+        The certified duality gap, relative to the objective: no model has an objective lower by
+        more than that.
+    solver_ : str
+        The solver that was used.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Names of the features, where the data have names that are all strings.
+
+    Notes
+    -----
+    Scores depend on distances: scale the features first, for example with `StandardScaler`. A
+    scaler that was fitted to few training samples has seen them, and not the new ones, which
+    raises the rate of false alarms a little, as do parameters chosen on the same samples.
+
+    References
+    ----------
+    T. Zhang and Z.-H. Zhou, "Optimal Margin Distribution Machine", IEEE Transactions on
+    Knowledge and Data Engineering 32(6), 2020.
+
+    R. F. Barber, E. J. Candes, A. Ramdas and R. J. Tibshirani, "Predictive inference with the
+    jackknife+", Annals of Statistics 49(1), 2021.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from optimargin import OneClassODM
+    >>> rng = np.random.default_rng(0)
+    >>> model = OneClassODM(false_alarm_rate=0.1).fit(rng.normal(size=(500, 2)))
+    >>> alarms = model.predict(rng.normal(size=(2000, 2))) == -1
+    >>> bool(0.07 < alarms.mean() < 0.13)
+    True
+    >>> model.predict([[0.0, 0.0], [5.0, 5.0]]).tolist()
+    [1, -1]
+    """
+
+    _parameter_constraints: dict = {
+        **OutlierDetector._parameter_constraints,
+        **LandmarkForm._parameter_constraints,
+        **EXACT_OR_LANDMARKS,
+        "C1": [Interval(Real, 0, LARGEST, closed="right"), None],
+        "C2": [Interval(Real, 0, LARGEST, closed="both"), None],
+        "D": [Interval(Real, 0, 1, closed="left")],
+        "false_alarm_rate": [Interval(Real, 0, 0.5, closed="right")],
+    }
+
+    def __init__(
+        self,
+        C1=None,
+        C2=None,
+        D=0.5,
+        *,
+        kernel="rbf",
+        gamma="local",
+        degree=3,
+        coef0=0.0,
+        false_alarm_rate=0.05,
+        solver="auto",
+        approximation=None,
+        n_components="auto",
+        cache_size=2000,
+        tol=1e-6,
+        max_iter=1000,
+        random_state=None,
+    ):
+        self.C1 = C1
+        self.C2 = C2
+        self.D = D
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.false_alarm_rate = false_alarm_rate
+        self.solver = solver
+        self.approximation = approximation
+        self.n_components = n_components
+        self.cache_size = cache_size
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+
+    def _objective(self):
+        return ODMOneClass(self.C1, self.C2, self.D)
+
+    @with_callbacks
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit_chunks(self, chunks: "Chunks") -> Self:
+        """Fit the detector to data that do not fit in memory.
+
+        Every pass reads all chunks; a fit takes about ten passes. Solves the same problem as
+        `fit`, to the same certified gap. The threshold and p-values come from models without
+        each of five folds.
+
+        Parameters
+        ----------
+        chunks : Chunks
+            From `optimargin.chunks`: `NpyChunks`, `SvmlightChunks`, `ParquetChunks`, or parts of
+            arrays. Labels are not looked at, and may be missing.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator, without `support_`: landmarks have no place in one array.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from optimargin import OneClassODM
+        >>> from optimargin.chunks import ArrayChunks
+        >>> X = np.random.default_rng(0).normal(size=(1000, 2))
+        >>> model = OneClassODM(approximation="nystrom", n_components=100, random_state=0)
+        >>> model.fit_chunks(ArrayChunks(X, chunk_rows=300)).predict([[0.0, 0.0], [5.0, 5.0]])
+        array([ 1, -1])
+        """
+        self._check_landmarks_given()
+        return self._fit_chunks(chunks)

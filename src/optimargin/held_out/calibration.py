@@ -1,0 +1,308 @@
+"""What the scores of a one-class model mean: a threshold and p-values.
+
+A model scores the samples it was trained on too high, so neither comes from those scores, but from
+scores s_i = f_-i(x_i) by models that the sample had no part in. A new normal sample is, before one
+looks, as likely to have any rank among such scores as any other. So the k-th smallest of m of them is
+undercut by about k / (m + 1) of new normal samples, and
+
+    p(x) = (1 + #{i : s_i <= f_-i(x)}) / (m + 1),
+
+which compares sample and new sample by the same model, is at most alpha with a probability of at
+most 2 alpha for models without one sample each (Barber et al., Predictive inference with the
+jackknife+, 2021) and, in practice, near alpha. A weight of w counts as w samples, one of which is
+left out at a time.
+
+Where the samples are many, models without each of a few folds take the place of those without one
+sample; `optimargin.training.plan.plan_calibration` decides.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from optimargin._linalg import Factor
+from optimargin.held_out.closed_form import active_system
+from optimargin.kernels.prepared import row_blocks
+from optimargin.solvers import Newton, NewtonCG
+from optimargin.training.plan import plan_calibration
+
+_TIE = 1e-6  # relative difference of scores that are the same but for rounding
+_ROUNDING = 1e-9  # of a number of samples
+
+
+@dataclass(frozen=True)
+class FewSamples:
+    """There are too few samples for a false-alarm rate.
+
+    Attributes
+    ----------
+    rate : float
+    total : float
+        The sum of the weights.
+    """
+
+    rate: float
+    total: float
+
+
+def threshold(scores, count, rate):
+    """Return the score that a share `rate` of new normal samples undercuts.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_samples,)
+        Each by a model without the sample.
+    count : ndarray of shape (n_samples,)
+        How many samples each stands for.
+    rate : float
+
+    Returns
+    -------
+    threshold : float
+        The k-th smallest score with k = floor(rate (m + 1)) and m the sum of the counts; the
+        smallest score where k is zero.
+    is_reached : bool
+        Whether k is at least one.
+    """
+    order = np.argsort(scores, kind="stable")
+    reached = np.cumsum(count[order])
+    wanted = np.floor(rate * (reached[-1] + 1) * (1 + _ROUNDING))
+    place = np.searchsorted(reached, wanted - _ROUNDING * reached[-1])
+    return float(scores[order[min(place, order.size - 1)]]), bool(wanted >= 1)
+
+
+@dataclass(frozen=True)
+class LeaveOneOutReference:
+    """The models without one sample each: those of support vectors follow from one factor.
+
+    Attributes
+    ----------
+    scores : ndarray of shape (n_samples,)
+        Each by the model without the sample; first those of the support vectors.
+    shares : ndarray of shape (n_samples,)
+        What each sample counts, as a share of all and one more.
+    root, change : ndarray of shape (n_support,)
+        The root of the curvature of each support vector, and how far the model moves when it
+        is left out (`optimargin.held_out.closed_form`).
+    """
+
+    scores: np.ndarray
+    shares: np.ndarray
+    root: np.ndarray
+    change: np.ndarray
+
+    def p_values(self, model, X, decision):
+        """Return the p-values of the rows of `X`, whose scores are `decision`."""
+        n_support = self.root.size
+        reached = _lowered(self.scores)
+        out = _counted(reached[n_support:], self.shares[n_support:], decision)
+        out += 1.0 - self.shares.sum()
+        if n_support == 0:
+            return out
+        vectors = model.vectors.astype(np.float64)
+        A = self.root[:, None] * model.kernel(vectors) * self.root
+        A[np.diag_indices_from(A)] += 1.0
+        factor = Factor(A)
+        for rows in row_blocks(X.shape[0], n_support):
+            new = model.kernel(X[rows].astype(np.float64), vectors)
+            moved = factor.solve((new * self.root).T).T * (self.root * self.change)
+            is_reached = reached[:n_support] <= decision[rows, None] - moved
+            out[rows] += is_reached @ self.shares[:n_support]
+        return out
+
+
+@dataclass(frozen=True)
+class FoldReference:
+    """The models without one fold each.
+
+    Attributes
+    ----------
+    scores : ndarray of shape (n_samples,)
+        Each by the model without the fold of the sample.
+    shares : ndarray of shape (n_samples,)
+        As in `LeaveOneOutReference`.
+    fold : ndarray of shape (n_samples,)
+        Integers from 0.
+    coef : ndarray of shape (n_folds, n_support)
+        Coefficients of the support vectors.
+    """
+
+    scores: np.ndarray
+    shares: np.ndarray
+    fold: np.ndarray
+    coef: np.ndarray
+
+    def p_values(self, model, X, decision):
+        """Return the p-values of the rows of `X`."""
+        none = np.zeros(len(self.coef), dtype=self.coef.dtype)
+        decisions = replace(model, dual_coef=self.coef, intercept=none).scores(X)
+        out = np.full(X.shape[0], 1.0 - self.shares.sum())
+        reached = _lowered(self.scores)
+        for k in range(len(self.coef)):
+            some = self.fold == k
+            out += _counted(reached[some], self.shares[some], decisions[:, k])
+        return out
+
+
+def _lowered(scores):
+    """Return what decision values have to reach to count as equal to scores."""
+    return scores - _TIE * np.abs(scores)
+
+
+def _counted(scores, shares, decision):
+    """Return the shares of the scores up to each of some decision values, summed."""
+    order = np.argsort(scores)
+    summed = np.append(0.0, np.cumsum(shares[order]))
+    return summed[np.searchsorted(scores[order], decision, side="right")]
+
+
+def as_arrays(reference) -> dict[str, np.ndarray]:
+    """Return a reference as plain arrays, which model files hold."""
+    return {name: getattr(reference, name) for name in reference.__dataclass_fields__}
+
+
+def from_arrays(arrays):
+    """Return the reference of plain arrays, checked to fit together."""
+    kinds = (LeaveOneOutReference, FoldReference)
+    for kind in kinds:
+        if arrays.keys() == set(kind.__dataclass_fields__):
+            reference: Any = kind(**arrays)
+            break
+    else:
+        raise ValueError(f"the reference of p-values has the parts {sorted(arrays)}")
+    numbers = [v for v in arrays.values() if v.dtype.kind == "f"]
+    is_finite = all(np.isfinite(values).all() for values in numbers)
+    if not is_finite or reference.shares.shape != reference.scores.shape:
+        raise ValueError("the reference of p-values is damaged")
+    return reference
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What models without some of the samples tell.
+
+    Attributes
+    ----------
+    offset : float
+        The threshold of scores.
+    models : list of Solution
+        Those that are stored beside the model, if any.
+    reference : LeaveOneOutReference or FoldReference
+        Over all samples, in their order; its coefficients are those of `models`, once these
+        are expressed by support vectors.
+    """
+
+    offset: float
+    models: list
+    reference: Any
+
+    def applied(self, fit, rows):
+        """Return a fit of the model and `models` as the fit of the model, with its calibration.
+
+        Parameters
+        ----------
+        fit : Fit
+        rows : ndarray of shape (n_samples,)
+            Indices of the samples in the data given.
+        """
+        model, others = fit.model.split(1)
+        reference = self.reference
+        if self.models:
+            reference = replace(reference, coef=others.dual_coef)
+        else:
+            support = np.searchsorted(rows, model.support)
+            is_other = np.ones(rows.size, dtype=bool)
+            is_other[support] = False
+            order = np.concatenate([support, np.flatnonzero(is_other)])
+            reference = LeaveOneOutReference(
+                reference.scores[order],
+                reference.shares[order],
+                reference.root[support],
+                reference.change[support],
+            )
+        calibrated = {"offset_": self.offset, "_reference": as_arrays(reference)}
+        return replace(fit, model=model, calibrated=calibrated)
+
+
+@dataclass(frozen=True)
+class Calibrator:
+    """Makes the calibration of a solved problem.
+
+    Attributes
+    ----------
+    rate : float
+        Of false alarms.
+    """
+
+    rate: float
+
+    def __call__(self, problem, solution, *, kernel, count, options, notify) -> Calibration:
+        """Return the calibration.
+
+        Parameters
+        ----------
+        problem : AdditiveProblem
+        solution : Solution
+        kernel : Kernel
+        count : ndarray of shape (n_samples,)
+            How many samples each stands for: its weight, not normalised.
+        options : Options
+        notify : callable
+        """
+        point = problem.point(solution.coef, solution.intercept)
+        n_active = np.count_nonzero(point.curvature)
+        plan = plan_calibration(problem.design, n_active, kernel)
+        system = active_system(problem, point) if plan.closed_form else None
+        leave_one_out = folds = None
+        if plan.leave_one_out:
+            leave_one_out = _without_each(system, count)
+        if not plan.stores_leave_one_out:
+            folds = _without_folds(problem, point, system, count, plan.n_folds, options)
+        reference = leave_one_out if folds is None else folds.reference
+        scores = (leave_one_out or reference).scores
+        offset, is_reached = threshold(scores, count, self.rate)
+        if not is_reached:
+            notify(FewSamples(self.rate, float(count.sum())))
+        return Calibration(offset, [] if folds is None else folds.models, reference)
+
+
+def _shares(count):
+    return count / (count.sum() + 1.0)
+
+
+def _without_each(system, count):
+    """Return the models without one sample each; root and change are those of all samples."""
+    share = 1.0 / np.maximum(count, 1.0)
+    change, known = system.changes(share)
+    scores = system.decision.copy()
+    scores[system.active[known]] = (system.aim - change)[known]
+    root, moves = np.zeros((2, count.size))
+    root[system.active] = system.root
+    moves[system.active] = change * share[system.active]
+    return LeaveOneOutReference(scores, _shares(count), root, moves)
+
+
+@dataclass(frozen=True)
+class _Folds:
+    reference: FoldReference
+    models: list
+
+
+def _without_folds(problem, point, system, count, n_folds, options):
+    """Return the models without one fold each; they begin at closed forms where there are any."""
+    n_samples = count.size
+    fold = np.random.default_rng(options.seed).permutation(n_samples) % min(n_folds, n_samples)
+    scores = np.empty(n_samples)
+    models = []
+    for k in range(fold.max() + 1):
+        rows = np.flatnonzero(fold == k)
+        if system is None:
+            solver: Any = NewtonCG(tol=options.tol, max_iter=options.max_iter)
+            start = np.where(fold == k, 0.0, point.coef)
+        else:
+            solver = Newton(tol=options.tol, max_iter=options.max_iter)
+            start = system.model_without(rows).coef
+        models.append(solver.solve(problem.without(rows), start, 0.0))
+        scores[rows] = problem.design.decision(models[-1].coef)[rows]
+    return _Folds(FoldReference(scores, _shares(count), fold, np.empty((0, 0))), models)

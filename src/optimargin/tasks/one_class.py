@@ -1,0 +1,70 @@
+"""Samples of one kind, from which others are to be told."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from optimargin.targets import Target
+from optimargin.tasks.base import Task, checked_total
+
+
+@dataclass(frozen=True)
+class OneClass(Task):
+    """Normal samples: every decision value is asked to be one.
+
+    A y that comes with the data is not looked at.
+
+    Attributes
+    ----------
+    total : float
+        The sum of the weights.
+    """
+
+    total: float
+
+    needs_y = False
+
+    @classmethod
+    def of(cls, n_samples, sample_weight=None):
+        """Return the task of that many samples."""
+        total = float(n_samples if sample_weight is None else np.sum(sample_weight))
+        return cls(checked_total(total))
+
+    @property
+    def n_outputs(self) -> int:
+        """One score."""
+        return 1
+
+    @property
+    def largest_target(self) -> float:
+        """Targets are one."""
+        return 1.0
+
+    def part(self, y, sample_weight=None) -> "OneClass":
+        """Return the task of some of the samples."""
+        return replace(self, total=self.of(len(y), sample_weight).total)
+
+    def encode(self, y, sample_weight=None) -> list[Target]:
+        """Return targets of one for as many samples as `y` has."""
+        ones = np.ones(len(y))
+        weight = ones if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+        return [Target(ones, ones, weight / self.total)]
+
+    def decode(self, scores):
+        """Return 1 for normal samples and -1 for others, given scores less the threshold."""
+        return np.where(scores[:, 0] < 0, -1, 1)
+
+    @staticmethod
+    def held_out_error(target, decision) -> float:
+        """Return how far scores fall short of one, in the mean."""
+        return float(target.weight @ np.maximum(target.value - decision, 0.0))
+
+    @staticmethod
+    def describe(y, weight) -> float:
+        """Return the sum of the weights of a chunk."""
+        return float(np.sum(weight))
+
+    @classmethod
+    def from_parts(cls, parts, **settings):
+        """Return the task of all chunks."""
+        return cls(checked_total(float(sum(parts))))
