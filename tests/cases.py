@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from scipy.spatial.distance import cdist
-from sklearn.base import is_classifier
+from sklearn.base import is_classifier, is_outlier_detector, is_regressor
 from sklearn.metrics.pairwise import rbf_kernel
 
 from optimargin import (
@@ -24,6 +24,7 @@ from optimargin import (
     ODMClassifierCV,
     ODMRegressor,
     ODMRegressorCV,
+    OneClassODM,
 )
 from optimargin.baselines import (
     KernelFisherDiscriminant,
@@ -78,16 +79,26 @@ class EstimatorCase:
         """Whether it predicts labels."""
         return is_classifier(self.model)
 
+    @property
+    def regressor(self):
+        """Whether it predicts numbers."""
+        return is_regressor(self.model)
+
+    @property
+    def outlier_detector(self):
+        """Whether it looks for outliers, and at no y."""
+        return is_outlier_detector(self.model)
+
     def data(self, n_samples=40, *, seed=0):
         """Return rows and labels "a" and "b", or numbers for a regressor."""
         X, y = two_classes(n_samples, 3, seed=seed)
-        if self.classifier:
-            return X, np.where(y > 0, "b", "a")
-        return X, 5.0 + y + 3.0 * X[:, 0]
+        if self.regressor:
+            return X, 5.0 + y + 3.0 * X[:, 0]
+        return X, np.where(y > 0, "b", "a")
 
     def outputs(self, model, X):
         """Return the numbers that a fitted model computes."""
-        return model.decision_function(X) if self.classifier else model.predict(X)
+        return model.predict(X) if self.regressor else model.decision_function(X)
 
     @property
     def takes_functions(self):
@@ -137,6 +148,12 @@ ESTIMATORS = {
     "ODM-regression-CV-grid": EstimatorCase(
         ODMRegressorCV(C1s=[16, 64], epsilons=[0.0, 0.2], widths=[0.5, 1], expectile=0.7),
         several_classes=False,
+    ),
+    "one-class": EstimatorCase(OneClassODM(), several_classes=False),
+    "one-class-nystrom": EstimatorCase(
+        OneClassODM(approximation="nystrom", n_components=100, random_state=0),
+        several_classes=False,
+        digits=1e-5,
     ),
     "KernelFisher": _baseline(KernelFisherDiscriminant()),
     "MarginGame": _baseline(MarginDistributionGame()),

@@ -248,8 +248,7 @@ class ODMOneClass(ODM):
         See `ODM`.
     """
 
-    default_penalty = 2.0
-    share_above = 0.25
+    default_penalty = 0.5
 
 
 @dataclass(frozen=True)

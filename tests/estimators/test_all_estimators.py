@@ -248,12 +248,25 @@ BAD_NUMBERS = {
 }
 
 
-@pytest.mark.parametrize("case", [c for c in estimator_cases() if not c.values[0].classifier])
+@pytest.mark.parametrize("case", estimator_cases("regressor"))
 @pytest.mark.parametrize(("X", "y", "message"), BAD_NUMBERS.values(), ids=BAD_NUMBERS)
 def test_bad_numbers_are_named(case, X, y, message):
     model = clone(case.model)
     with pytest.raises((ValueError, TypeError), match=f"(?s){message}"):
         model.fit(X, y)
+    assert vars(model).keys() == model.get_params().keys()
+
+
+BAD_ROWS = ["nan", "infinity", "overflow", "no rows", "no columns", "one dimension", "text", "complex"]
+
+
+@pytest.mark.parametrize("case", estimator_cases("outlier_detector"))
+@pytest.mark.parametrize("name", BAD_ROWS)
+def test_bad_rows_are_named(case, name):
+    X, _, message = BAD_DATA[name]
+    model = clone(case.model)
+    with pytest.raises((ValueError, TypeError), match=f"(?s){message}"):
+        model.fit(X)
     assert vars(model).keys() == model.get_params().keys()
 
 

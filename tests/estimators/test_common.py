@@ -22,6 +22,7 @@ from optimargin import (
     ODMClassifierCV,
     ODMRegressor,
     ODMRegressorCV,
+    OneClassODM,
 )
 from optimargin.baselines import (
     KernelFisherDiscriminant,
@@ -60,6 +61,10 @@ ESTIMATORS = [
     ODMRegressorCV(max_evals=4),
     ODMRegressorCV(max_evals=4, outliers="trim"),
     LinearODMRegressorCV(C1s=[1, 16], cv=2),
+    OneClassODM(),
+    OneClassODM(kernel="linear"),
+    OneClassODM(kernel="sigmoid"),
+    OneClassODM(approximation="nystrom", n_components=20),
     KernelFisherDiscriminant(),
     MarginDistributionGame(),
     MarginDistributionOptimizer(),
@@ -74,6 +79,10 @@ MORE_ESTIMATORS = [
     ODMClassifier(gamma="mean_distance", class_weight="balanced"),
     ODMClassifier(gamma=0.1, C2=0.0, D=0.0),
     ODMClassifier(kernel="poly"),
+    OneClassODM(kernel="poly", degree=2, coef0=1.0),
+    OneClassODM(kernel=CauchyKernel()),
+    OneClassODM(solver="newton_cg"),
+    OneClassODM(gamma="scale", C2=0.0, D=0.0),
     LDMClassifier(solver="dcd"),
     LDMClassifier(lambda1=0.0, lambda2=0.0),
     LDMClassifier(kernel="linear"),
@@ -110,7 +119,7 @@ def stops_at_tol(estimator):
     Such a fit is that close to the optimum in its objective; decision values then agree to about
     the square root of `tol`.
     """
-    kinds = LinearODMClassifier | ODMClassifier | LinearODMRegressor | ODMRegressor
+    kinds = LinearODMClassifier | ODMClassifier | LinearODMRegressor | ODMRegressor | OneClassODM
     is_odm = isinstance(estimator, kinds)
     return is_odm and estimator.solver not in ("auto", *EXACT_SOLVERS)
 

@@ -148,7 +148,8 @@ class OutlierDetector(HeldOutValues, OutlierMixin, BaseLearner):
         """
         decision = self.score_samples(X).astype(np.float64)
         X = self._checked_rows(X)
-        return from_arrays(self._reference).p_values(self._model, X, decision)
+        reference = from_arrays(self._reference, self.dual_coef_.shape[1])
+        return reference.p_values(self._model, X, decision)
 
     def loo_score_samples(
         self,

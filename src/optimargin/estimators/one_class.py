@@ -32,9 +32,9 @@ class OneClassODM(OutlierDetector, LandmarkForm):
     ----------
     C1 : float, default=None
         Penalty on scores below ``1 - D``. Weights are normalised, so a given value means the
-        same for any number of samples. Default: twice the sum of the sample weights, so that
-        each sample counts two; with ``kernel="linear"`` divided by the sum of the variances of
-        the features. As `C1` goes to zero the score becomes a kernel density.
+        same for any number of samples. Default: half the sum of the sample weights, so
+        that each sample counts one half; with ``kernel="linear"`` divided by the sum of the
+        variances of the features. As `C1` goes to zero the score becomes a kernel density.
     C2 : float, default=None
         Penalty on scores above ``1 + D``. Default: ``C1 / 4``. With ``C2=0`` it is the one-class
         support vector machine with squared losses.

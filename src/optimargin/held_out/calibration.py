@@ -92,6 +92,11 @@ class LeaveOneOutReference:
     root: np.ndarray
     change: np.ndarray
 
+    def check(self, n_support):
+        """Raise ValueError for parts that do not fit together."""
+        shapes = dict.fromkeys(("root", "change"), (n_support,))
+        _check_parts(self.scores.size, shapes, **as_arrays(self))
+
     def p_values(self, model, X, decision):
         """Return the p-values of the rows of `X`, whose scores are `decision`."""
         n_support = self.root.size
@@ -133,6 +138,11 @@ class FoldReference:
     fold: np.ndarray
     coef: np.ndarray
 
+    def check(self, n_support):
+        """Raise ValueError for parts that do not fit together."""
+        shapes = {"coef": (int(self.fold.max()) + 1, n_support)}
+        _check_parts(self.scores.size, shapes, **as_arrays(self))
+
     def p_values(self, model, X, decision):
         """Return the p-values of the rows of `X`."""
         none = np.zeros(len(self.coef), dtype=self.coef.dtype)
@@ -162,20 +172,21 @@ def as_arrays(reference) -> dict[str, np.ndarray]:
     return {name: getattr(reference, name) for name in reference.__dataclass_fields__}
 
 
-def from_arrays(arrays):
-    """Return the reference of plain arrays, checked to fit together."""
-    kinds = (LeaveOneOutReference, FoldReference)
-    for kind in kinds:
+def from_arrays(arrays, n_support):
+    """Return the reference of plain arrays, checked to fit together and to the support vectors."""
+    for kind in (LeaveOneOutReference, FoldReference):
         if arrays.keys() == set(kind.__dataclass_fields__):
             reference: Any = kind(**arrays)
-            break
-    else:
-        raise ValueError(f"the reference of p-values has the parts {sorted(arrays)}")
-    numbers = [v for v in arrays.values() if v.dtype.kind == "f"]
-    is_finite = all(np.isfinite(values).all() for values in numbers)
-    if not is_finite or reference.shares.shape != reference.scores.shape:
-        raise ValueError("the reference of p-values is damaged")
-    return reference
+            reference.check(n_support)
+            return reference
+    raise ValueError(f"the reference of p-values has the parts {sorted(arrays)}")
+
+
+def _check_parts(n_samples, shapes, **arrays):
+    """Raise ValueError for arrays that are not finite or have other shapes."""
+    for name, values in arrays.items():
+        if values.shape != shapes.get(name, (n_samples,)) or not np.isfinite(values).all():
+            raise ValueError(f"the {name} of the reference of p-values are damaged")
 
 
 @dataclass(frozen=True)

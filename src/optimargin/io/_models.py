@@ -25,6 +25,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from optimargin._checks import check_sparse
+from optimargin.held_out.calibration import from_arrays
 from optimargin.io._archive import NotPlainError, archive_classifier
 from optimargin.io._files import write_atomically
 from optimargin.kernels import KERNELS, kernel_class
@@ -311,6 +312,8 @@ def _check_learner(est):
         return
     if not hasattr(est, "classes_"):
         _check_shapes(est, arrays, np.size(est.intercept_))
+        if "_reference" in vars(est):
+            from_arrays(est._reference, est.dual_coef_.shape[1])
         return
     classes = est.classes_
     if not (isinstance(classes, np.ndarray) and classes.ndim == 1 and classes.size > 1):
