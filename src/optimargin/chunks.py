@@ -52,7 +52,8 @@ class ArrayChunks(Chunks):
     Parameters
     ----------
     X : {array, sparse matrix} of shape (n_samples, n_features)
-    y : array of shape (n_samples,)
+    y : array of shape (n_samples,), default=None
+        May be missing for novelty detection.
     sample_weight : array of shape (n_samples,), default=None
     chunk_rows : int, default=None
         Rows per chunk; by default about 32 MB of data.
@@ -68,7 +69,7 @@ class ArrayChunks(Chunks):
     True
     """
 
-    def __init__(self, X, y, sample_weight=None, *, chunk_rows=None):
+    def __init__(self, X, y=None, sample_weight=None, *, chunk_rows=None):
         lengths = {A.shape[0] for A in (X, y, sample_weight) if A is not None}
         if len(lengths) > 1:
             raise ValueError(
@@ -95,7 +96,8 @@ class NpyChunks(ArrayChunks):
     Parameters
     ----------
     X, y : path
-        Files of shapes (n_samples, n_features) and (n_samples,).
+        Files of shapes (n_samples, n_features) and (n_samples,); `y` may be missing for novelty
+        detection.
     sample_weight : path, default=None
     chunk_rows : int, default=None
         Rows per chunk; by default about 32 MB of data.
@@ -116,7 +118,7 @@ class NpyChunks(ArrayChunks):
     [0, 1]
     """
 
-    def __init__(self, X, y, sample_weight=None, *, chunk_rows=None):
+    def __init__(self, X, y=None, sample_weight=None, *, chunk_rows=None):
         paths = {"X": X, "y": y, "sample_weight": sample_weight}
         arrays = {
             name: np.load(_existing(name, path), mmap_mode="r")
@@ -183,8 +185,8 @@ class ParquetChunks(Chunks):
     ----------
     path : path or list of path
         A file, a folder of ``.parquet`` files, or a list of files.
-    label : str
-        The column with the class labels.
+    label : str, default=None
+        The column with the class labels; None for novelty detection, where there are none.
     sample_weight : str, default=None
         A column with weights.
     columns : list of str, default=None
@@ -206,7 +208,7 @@ class ParquetChunks(Chunks):
     (['size'], ['a', 'b'])
     """
 
-    def __init__(self, path, label, sample_weight=None, *, columns=None):
+    def __init__(self, path, label=None, sample_weight=None, *, columns=None):
         from pyarrow.parquet import ParquetFile
 
         paths = path if isinstance(path, list | tuple) else [path]
@@ -242,7 +244,8 @@ class ParquetChunks(Chunks):
         table = ParquetFile(path).read_row_group(group, columns=[*self._columns, *special])
         X = np.column_stack([table[name].to_numpy() for name in self._columns])
         weight = None if self._weight is None else table[self._weight].to_numpy()
-        return X, table[self._label].to_numpy(), weight
+        y = None if self._label is None else table[self._label].to_numpy()
+        return X, y, weight
 
 
 def _existing(name, path):

@@ -158,7 +158,9 @@ class BaseLearner(StoreMixin, DocLinkMixin, CallbackSupportMixin, BaseEstimator,
                 self._objective(),
                 kernel=self._kernel_choice(),
                 options=self._options(),
+                calibrate=self._calibrator(),
                 progress=progress,
+                notify=notify_user,
             )
         about: dict[str, Any] = {"n_features_in_": found.n_features}
         if chunks.feature_names is not None:

@@ -14,6 +14,7 @@ from optimargin.estimators._held_out import HeldOutValues
 from optimargin.held_out import leave_one_out
 from optimargin.held_out.calibration import Calibrator, from_arrays
 from optimargin.tasks import OneClass
+from optimargin.training.plan import CALIBRATION_FOLDS
 
 
 class OutlierDetector(HeldOutValues, OutlierMixin, BaseLearner):
@@ -62,7 +63,7 @@ class OutlierDetector(HeldOutValues, OutlierMixin, BaseLearner):
         return self._make_task(y, weight, dtype)
 
     def _task_of_chunks(self):
-        return OneClass, {}
+        return OneClass, {"n_folds": CALIBRATION_FOLDS, "seed": self._options().seed}
 
     def _calibrator(self):
         return Calibrator(self.false_alarm_rate)

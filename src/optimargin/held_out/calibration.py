@@ -232,8 +232,7 @@ class Calibration:
                 reference.root[support],
                 reference.change[support],
             )
-        calibrated = {"offset_": self.offset, "_reference": as_arrays(reference)}
-        return replace(fit, model=model, calibrated=calibrated)
+        return replace(fit, model=model, calibrated=_attributes(self.offset, reference))
 
 
 @dataclass(frozen=True)
@@ -271,11 +270,42 @@ class Calibrator:
         if not plan.stores_leave_one_out:
             folds = _without_folds(problem, point, system, count, plan.n_folds, options)
         reference = leave_one_out if folds is None else folds.reference
-        scores = (leave_one_out or reference).scores
+        offset = self._offset((leave_one_out or reference).scores, count, notify)
+        return Calibration(offset, [] if folds is None else folds.models, reference)
+
+    def of_folds(self, fit, scores, count, fold, *, notify):
+        """Return a fit of the model and of those without one fold as the fit of the model.
+
+        Parameters
+        ----------
+        fit : Fit
+            Its first output is the model, the others are the models without one fold each.
+        scores, count, fold : ndarray of shape (n_samples,)
+            The score of each sample by the model without its fold, its weight, and its fold.
+        notify : callable
+        """
+        model, others = fit.model.split(1)
+        reference = FoldReference(scores, _shares(count), fold, others.dual_coef)
+        offset = self._offset(scores, count, notify)
+        return replace(
+            fit,
+            model=model,
+            n_iter=fit.n_iter[:1],
+            objective_value=fit.objective_value[:1],
+            dual_gap=fit.dual_gap[:1],
+            calibrated=_attributes(offset, reference),
+        )
+
+    def _offset(self, scores, count, notify):
         offset, is_reached = threshold(scores, count, self.rate)
         if not is_reached:
             notify(FewSamples(self.rate, float(count.sum())))
-        return Calibration(offset, [] if folds is None else folds.models, reference)
+        return offset
+
+
+def _attributes(offset, reference):
+    """Return what a fitted estimator keeps."""
+    return {"offset_": offset, "_reference": as_arrays(reference)}
 
 
 def _shares(count):

@@ -28,6 +28,12 @@ def as_rows(X):
     return np.ascontiguousarray(X, dtype=dtype)
 
 
+def values_of(chunk):
+    """Return the y of a chunk; ones where it has none, for tasks that need none."""
+    X, y, _ = chunk
+    return np.ones(X.shape[0]) if y is None else np.asarray(y)
+
+
 @dataclass(frozen=True)
 class LandmarkFeatures:
     """Rows as their kernel values with landmarks.
@@ -66,9 +72,9 @@ class ChunkReader:
 
     def read(self, chunk):
         """Return the design and the targets of the chunk, one per output."""
-        X, y, weight = chunk
+        X, _, weight = chunk
         X = as_rows(X)
-        targets = self.task.encode(np.asarray(y), weight)
+        targets = self.task.encode(values_of(chunk), weight)
         return FeatureDesign(X if self.features is None else self.features(X), self.center), targets
 
 

@@ -18,9 +18,15 @@ class OneClass(Task):
     ----------
     total : float
         The sum of the weights.
+    n_folds : int
+        With folds there is one more output per fold: the model without it.
+    seed : int
+        Of the folds.
     """
 
     total: float
+    n_folds: int = 0
+    seed: int = 0
 
     needs_y = False
 
@@ -32,8 +38,13 @@ class OneClass(Task):
 
     @property
     def n_outputs(self) -> int:
-        """One score."""
-        return 1
+        """One score, and one per fold."""
+        return 1 + self.n_folds
+
+    def fold(self, n_samples):
+        """Return the fold of each of the samples of a chunk: always the same ones."""
+        rng = np.random.default_rng([self.seed, n_samples])
+        return rng.permutation(n_samples) % self.n_folds
 
     @property
     def largest_target(self) -> float:
@@ -48,7 +59,11 @@ class OneClass(Task):
         """Return targets of one for as many samples as `y` has."""
         ones = np.ones(len(y))
         weight = ones if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-        return [Target(ones, ones, weight / self.total)]
+        target = Target(ones, ones, weight / self.total)
+        if self.n_folds == 0:
+            return [target]
+        fold = self.fold(len(y))
+        return [target, *(target.without(fold == k) for k in range(self.n_folds))]
 
     def decode(self, scores):
         """Return 1 for normal samples and -1 for others, given scores less the threshold."""
@@ -65,6 +80,6 @@ class OneClass(Task):
         return float(np.sum(weight))
 
     @classmethod
-    def from_parts(cls, parts, **settings):
+    def from_parts(cls, parts, *, n_folds=0, seed=0, **settings):
         """Return the task of all chunks."""
-        return cls(checked_total(float(sum(parts))))
+        return cls(checked_total(float(sum(parts))), n_folds, seed)

@@ -29,6 +29,7 @@ from optimargin.problems.chunk_tasks import (
     LandmarkFeatures,
     as_rows,
     serve,
+    values_of,
 )
 from optimargin.solvers import ChunkedNewton, Newton
 from optimargin.training.fit import Fit
@@ -57,7 +58,9 @@ def describe(k, chunk, task_type):
             ensure_min_samples=0,
             input_name="X",
         )
-        y = np.asarray(y)
+        if y is None and task_type.needs_y:
+            raise ValueError("y is missing: chunks for this estimator need one value per row.")
+        y = values_of(chunk)
         check_consistent_length(X, y)
         weight = np.ones(len(y)) if weight is None else weight
         weight = np.ascontiguousarray(weight, dtype=np.float64)
@@ -83,8 +86,8 @@ def describe(k, chunk, task_type):
 
 def take_sample(k, chunk, share, seed):
     """Return about that share of the rows of chunk `k`."""
-    X, y, weight = chunk
-    X, y = as_rows(X), np.asarray(y)
+    X, _, weight = chunk
+    X, y = as_rows(X), values_of(chunk)
     chosen = np.flatnonzero(np.random.default_rng([seed, k]).random(len(y)) < share)
     weight = np.ones(len(y)) if weight is None else np.asarray(weight, dtype=np.float64)
     return X[chosen], y[chosen], weight[chosen]
@@ -92,8 +95,25 @@ def take_sample(k, chunk, share, seed):
 
 def chunk_moments(chunk, task, pivot):
     """Return the sums of `moments` over one chunk, with the weights of the task."""
-    X, y, weight = chunk
-    return moments(as_rows(X), task.encode(np.asarray(y), weight)[0].weight, pivot)
+    X, _, weight = chunk
+    return moments(as_rows(X), task.encode(values_of(chunk), weight)[0].weight, pivot)
+
+
+def held_out_scores(k, chunk, task, model):
+    """Return score, weight and fold of the samples of a chunk, each by the model without its fold.
+
+    Output ``1 + fold`` of the model is the one without a fold (`optimargin.tasks.OneClass`).
+    """
+    X, _, weight = chunk
+    X = as_rows(X)
+    n_rows = X.shape[0]
+    weight = np.ones(n_rows) if weight is None else np.asarray(weight, dtype=np.float64)
+    used = np.flatnonzero(weight)
+    if used.size == 0:
+        return np.empty(0), np.empty(0), np.empty(0, dtype=np.intp)
+    fold = task.fold(n_rows)[used]
+    scores = model.scores(X[used]).astype(np.float64)
+    return scores[np.arange(used.size), 1 + fold], weight[used], fold
 
 
 @dataclass(frozen=True)
@@ -148,7 +168,16 @@ class ChunkedFit:
 
 
 def train_chunks(
-    chunks, task_type, task_settings, objective, *, kernel=None, options: Options, progress
+    chunks,
+    task_type,
+    task_settings,
+    objective,
+    *,
+    kernel=None,
+    options: Options,
+    calibrate=None,
+    progress,
+    notify=lambda fact: None,
 ) -> ChunkedFit:
     """Train a model on chunks.
 
@@ -164,7 +193,11 @@ def train_chunks(
     kernel : KernelChoice or None
         With one, `options.n_components` landmarks stand for the data.
     options : Options
+    calibrate : Calibrator, default=None
+        Says what the scores of the first output mean, given those of the models without one fold.
     progress : Progress
+    notify : callable
+        Given facts that the user should know.
 
     Returns
     -------
@@ -174,6 +207,9 @@ def train_chunks(
     task = task_type.from_parts(data.y_parts, dtype=data.dtype, **task_settings)
     training = _ChunkedTraining(chunks, data, task, objective, kernel, options, progress)
     fit = training.linear() if kernel is None else training.landmarks(kernel)
+    if calibrate is not None:
+        parts = chunks.gather(held_out_scores, task, fit.model)
+        fit = calibrate.of_folds(fit, *map(np.concatenate, zip(*parts, strict=True)), notify=notify)
     return ChunkedFit(fit, task, data.n_features)
 
 

@@ -39,7 +39,8 @@ _DOUBLE_UP_TO = 1 << 24  # kernel values up to which double precision costs noth
 
 # Thresholds and p-values of one-class models: benchmarks/novelty.py
 _LEAVE_ONE_OUT_UP_TO = 2000  # active samples, past which their factor costs more than fits to folds
-_FOLDS = 5
+CALIBRATION_FOLDS = 5
+"""That are left out where samples are too many to leave out each."""
 
 # Large margin distribution machines: benchmarks/ldm.py
 _LDM_KERNEL_INTERIOR_UP_TO = 200  # samples up to which factorisations cost less than descent
@@ -210,7 +211,7 @@ class CalibrationPlan:
     leave_one_out: bool
     stores_leave_one_out: bool
     closed_form: bool
-    n_folds: int = _FOLDS
+    n_folds: int = CALIBRATION_FOLDS
 
 
 def plan_calibration(design, n_active: int, kernel: Kernel) -> CalibrationPlan:
