@@ -8,7 +8,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import optimargin
-from optimargin import LinearODMClassifier, ODMClassifier, ODMClassifierCV
+from optimargin import LinearODMClassifier, ODMClassifier, ODMClassifierCV, OneClassODM
 
 onnxruntime = pytest.importorskip("onnxruntime")
 pytest.importorskip("skl2onnx")
@@ -85,6 +85,20 @@ def test_sparse_training_data_and_an_approximation():
 def test_labels_of_all_kinds(labels):
     X, y = problem(len(labels))
     check(LinearODMClassifier().fit(X, np.asarray(labels)[y]), X, np.float64)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("options", [{}, {"kernel": "linear"}, {"approximation": "nystrom"}])
+def test_novelty_detectors(options, dtype):
+    X, _ = problem()
+    model = OneClassODM(**options).fit(X)
+    label, scores = run(to_onnx(model, dtype=dtype), X.astype(dtype))
+    digits = 1e-10 if dtype is np.float64 else 1e-5
+    expected = model.decision_function(X)
+    np.testing.assert_allclose(scores, expected, atol=digits * np.abs(expected).max())
+    clear = np.abs(expected) > digits
+    np.testing.assert_array_equal(label[clear], model.predict(X)[clear])
+    assert label.dtype == np.int64
 
 
 def test_pipelines_are_exported_whole():

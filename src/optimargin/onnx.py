@@ -3,12 +3,15 @@
 The converters are registered with skl2onnx, so pipelines with scikit-learn's transformers are
 exported completely. A graph has one input, ``X`` of shape (n_samples, n_features). That of a
 classifier has two outputs: ``label``, as `predict` returns it, and ``scores``, as
-`decision_function` does; that of a regressor has one, ``predictions``.
+`decision_function` does, and so has that of a novelty detector; that of a regressor has one,
+``predictions``.
 """
+
+import re
 
 import numpy as np
 from scipy.sparse import issparse
-from sklearn.base import is_classifier
+from sklearn.base import is_outlier_detector, is_regressor
 from sklearn.utils.validation import check_is_fitted
 
 import optimargin
@@ -34,6 +37,7 @@ except ImportError as error:
 
 __all__ = ["register_converters", "to_onnx"]
 
+_KIND = re.compile(r".*(Classifier|Regressor)(CV)?")  # of the name of an estimator
 _INPUTS = {"float32": FloatTensorType, "float64": DoubleTensorType}
 _INTEGERS = (Int64TensorType, np.int64)
 _LABELS = {
@@ -50,7 +54,7 @@ def to_onnx(estimator, *, dtype=np.float32, target_opset=None):
     Parameters
     ----------
     estimator : estimator
-        A fitted classifier or regressor of this library, or a pipeline of scikit-learn's
+        A fitted classifier, regressor or novelty detector of this library, or a pipeline of scikit-learn's
         transformers and such a model. Kernels that are functions or precomputed have no ONNX form.
     dtype : {numpy.float32, numpy.float64}, default=numpy.float32
         The type of the input and of all computations. Not every transformer has a float64 form.
@@ -101,13 +105,19 @@ def register_converters():
     >>> [output.name for output in model.graph.output]
     ['label', 'scores']
     """
+    converters = {
+        "Classifier": _convert_classifier,
+        "Regressor": _convert_regressor,
+        "OneClassODM": _convert_outlier_detector,
+    }
     for name in optimargin.__all__:
-        if name.endswith(("Classifier", "ClassifierCV", "Regressor", "RegressorCV")):
+        convert = converters.get(name) or converters.get(_KIND.sub(r"\1", name))
+        if convert is not None:
             update_registered_converter(
                 getattr(optimargin, name),
                 f"Optimargin{name}",
                 _set_shapes,
-                _convert_classifier if "Classifier" in name else _convert_regressor,
+                convert,
                 overwrite=True,
                 parser=_declare,
             )
@@ -131,7 +141,7 @@ def _declare(scope, model, inputs, custom_parsers=None):
     """Return the outputs of a model (skl2onnx calls this a parser)."""
     operator = scope.declare_local_operator(f"Optimargin{type(model).__name__}", model)
     operator.inputs.extend(inputs)
-    names = ("label", "scores") if is_classifier(model) else ("predictions",)
+    names = ("predictions",) if is_regressor(model) else ("label", "scores")
     for name, type_ in zip(names, _output_types(operator), strict=True):
         operator.outputs.append(scope.declare_local_variable(name, type_))
     return operator.outputs
@@ -146,9 +156,11 @@ def _output_types(operator):
     model = operator.raw_operator
     is_double = isinstance(operator.inputs[0].type, DoubleTensorType)
     score = DoubleTensorType if is_double else FloatTensorType
-    if not is_classifier(model):
+    if is_regressor(model):
         n_targets = model.intercept_.size
         return (score([None] if n_targets == 1 else [None, n_targets]),)
+    if is_outlier_detector(model):
+        return Int64TensorType([None]), score([None])
     classes = model.classes_
     label, _ = _LABELS.get(classes.dtype.kind, _INTEGERS)
     return label([None]), score([None] if classes.size == 2 else [None, classes.size])
@@ -180,6 +192,18 @@ def _convert_classifier(scope, operator, container):
         winner = graph.op("ArgMax", scores, axis=1, keepdims=0)
     names = classes.astype(label_type)
     graph.op("Gather", names, winner, output_names=label).add_to(scope, container)
+
+
+def _convert_outlier_detector(scope, operator, container):
+    """Add the nodes of a fitted novelty detector."""
+    graph = Graph(container.target_opset, type(operator.outputs[1].type) is DoubleTensorType)
+    est = operator.raw_operator
+    label, score = ([output] for output in operator.outputs)
+    scores = graph.op("Reshape", graph.scores(est, operator.inputs[0]), np.array([-1]))
+    scores = graph.op("Sub", scores, graph.number(est.offset_), output_names=score)
+    is_below = graph.op("Cast", graph.op("Less", scores, graph.number(0)), to=TensorProto.INT64)
+    labels = np.array([1, -1], dtype=np.int64)
+    graph.op("Gather", labels, is_below, output_names=label).add_to(scope, container)
 
 
 class Graph:

@@ -13,7 +13,14 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 
-from optimargin import LinearODMClassifier, LinearODMRegressor, ODMClassifier, ODMRegressor
+from optimargin import (
+    LinearODMClassifier,
+    LinearODMRegressor,
+    ODMClassifier,
+    ODMRegressor,
+    OneClassODM,
+)
+from optimargin.chunks import Chunks
 from tests.cases import two_classes
 
 da = pytest.importorskip("dask.array")
@@ -24,6 +31,7 @@ from optimargin.dask import (  # noqa: E402
     DaskLinearODMRegressor,
     DaskODMClassifier,
     DaskODMRegressor,
+    DaskOneClassODM,
 )
 from optimargin.dask._chunks import DaskChunks  # noqa: E402
 
@@ -346,3 +354,29 @@ def test_numbers_that_are_no_numbers_are_refused_with_their_chunk(client):
         DaskLinearODMRegressor(client=client).fit(
             da.from_array(X, chunks=(50, 3)), da.from_array(y, chunks=50)
         )
+
+
+@pytest.mark.parametrize("hidden", [False, True])
+def test_novelty_detection_is_that_of_chunks(client, hidden):
+    X = two_classes(300, 3)[0]
+    weight = np.arange(300) % 3
+    dX, dw = da.from_array(X, chunks=((100, 0, 200), 3)), da.from_array(weight, chunks=150)
+    if hidden:
+        dX, dw = unknown(dX), unknown(dw.rechunk(((100, 0, 200),)))
+    settings = {"n_components": 30, "random_state": 0}
+    model = DaskOneClassODM(client=client, **settings).fit(dX, sample_weight=dw)
+    parts = [(X[a:b], None, weight[a:b]) for a, b in ((0, 100), (100, 100), (100, 300))]
+
+    class Parts(Chunks):
+        def __len__(self):
+            return 3
+
+        def load(self, k):
+            return parts[k]
+
+    local = OneClassODM(approximation="nystrom", **settings).fit_chunks(Parts())
+    np.testing.assert_allclose(model.offset_, local.offset_, rtol=1e-6)
+    for method in ("score_samples", "decision_function", "p_values", "predict"):
+        found = getattr(model, method)(dX).compute()
+        np.testing.assert_allclose(found, getattr(local, method)(X), atol=0.011)
+    np.testing.assert_allclose(model.to_local().score_samples(X), local.score_samples(X), atol=1e-6)

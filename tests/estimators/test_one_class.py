@@ -10,7 +10,8 @@ from sklearn.base import clone
 from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel, rbf_kernel
 from sklearn.neighbors import KernelDensity
 
-from optimargin import OneClassODM
+from optimargin import LinearODMClassifier, OneClassODM
+from optimargin.chunks import ArrayChunks, NpyChunks
 from optimargin.io import load_model, save_model
 from tests import oracle
 
@@ -307,3 +308,64 @@ def test_sparse_rows_have_the_p_values_of_dense_ones():
     dense, sparse = OneClassODM().fit(X), OneClassODM().fit(sp.csr_array(X))
     assert sparse.offset_ == pytest.approx(dense.offset_, rel=1e-6)
     np.testing.assert_allclose(sparse.p_values(sp.csr_array(X)), dense.p_values(X), atol=0.011)
+
+
+# Chunks
+
+
+LANDMARKS = {"approximation": "nystrom", "n_components": 40, "random_state": 0}
+
+
+@pytest.mark.parametrize("chunk_rows", [70, 130, 1000])
+def test_chunks_give_the_model_and_the_rate_of_all_rows(chunk_rows):
+    X, new = normal_rows(400), normal_rows(3000, seed=1)
+    weight = np.where(np.arange(400) % 7 == 0, 0.0, 1.0)
+    chunks = ArrayChunks(X, sample_weight=weight, chunk_rows=chunk_rows)
+    model = OneClassODM(**LANDMARKS).fit_chunks(chunks)
+    assert not hasattr(model, "support_")
+    assert model.dual_gap_ <= 1e-6
+    reference = OneClassODM(gamma=model.gamma_).fit(X, sample_weight=weight)
+    assert model.gamma_ == pytest.approx(OneClassODM().fit(X, sample_weight=weight).gamma_)
+    assert model.objective_ >= reference.objective_ - 1e-9  # of all functions, not of a span
+    assert model.n_iter_ >= 1
+    assert isinstance(model.objective_, float)
+    alarms = (model.predict(new) == -1).mean()
+    p_values = model.p_values(new)
+    for rate in (alarms, (p_values <= 0.05).mean()):
+        assert 0.02 < rate < 0.1
+    assert model._reference["scores"].size == np.count_nonzero(weight)
+    copy = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(copy.p_values(new), p_values)
+
+
+def test_the_models_of_folds_are_those_of_fits_without_them():
+    X, new = normal_rows(400), normal_rows(300, seed=1)
+    model = OneClassODM(**LANDMARKS, tol=1e-10).fit_chunks(ArrayChunks(X, chunk_rows=100))
+    reference = model._reference
+    Z, gamma = model.support_vectors_, model.gamma_
+    root = np.linalg.cholesky(rbf_kernel(Z, gamma=gamma) + 1e-14 * np.eye(40))
+    features, new_features = (
+        np.linalg.solve(root, rbf_kernel(Z, A, gamma=gamma)).T for A in (X, new)
+    )
+    weight = (reference["fold"] != 3) * 1.0
+    share = weight.mean()
+    refit = OneClassODM(model.C1_ * share, model.C2_ * share, kernel="linear")
+    refit.fit(features, sample_weight=weight)
+    found = rbf_kernel(new, Z, gamma=gamma) @ reference["coef"][3]
+    np.testing.assert_allclose(found, refit.score_samples(new_features), atol=1e-5)
+    left_out = refit.score_samples(features)[weight == 0]
+    np.testing.assert_allclose(reference["scores"][weight == 0], left_out, atol=1e-5)
+
+
+def test_labels_of_chunks_are_needed_by_classifiers_alone(tmp_path):
+    X = normal_rows(60)
+    with pytest.raises(ValueError, match="Chunk 0: y is missing"):
+        LinearODMClassifier().fit_chunks(ArrayChunks(X, chunk_rows=20))
+    with pytest.raises(ValueError, match="needs landmarks"):
+        OneClassODM().fit_chunks(ArrayChunks(X, chunk_rows=20))
+    np.save(tmp_path / "X.npy", X)
+    from_file = OneClassODM(**LANDMARKS).fit_chunks(NpyChunks(tmp_path / "X.npy"))
+    in_memory = OneClassODM(**LANDMARKS).fit_chunks(ArrayChunks(X, np.arange(60)))
+    assert from_file.offset_ == in_memory.offset_
+    with pytest.warns(UserWarning, match="at least 99 samples"):
+        OneClassODM(false_alarm_rate=0.01, **LANDMARKS).fit_chunks(ArrayChunks(X))

@@ -1,4 +1,4 @@
-"""Classifiers and regressors for data on a Dask cluster; needs the extra ``dask``.
+"""Classifiers, regressors and novelty detection for data on a Dask cluster; needs the extra ``dask``.
 
 The driver runs the same solver as on one machine. Workers reduce blocks of rows to a few numbers,
 and these are added in a tree. Workers keep nothing between rounds, so a block on a lost worker is
@@ -10,6 +10,7 @@ from optimargin.dask._estimators import (
     DaskLinearODMRegressor,
     DaskODMClassifier,
     DaskODMRegressor,
+    DaskOneClassODM,
 )
 
 __all__ = [
@@ -17,4 +18,5 @@ __all__ = [
     "DaskLinearODMRegressor",
     "DaskODMClassifier",
     "DaskODMRegressor",
+    "DaskOneClassODM",
 ]

@@ -8,7 +8,13 @@ import dask
 import dask.array as da
 import numpy as np
 from distributed import Client, default_client
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, _fit_context
+from sklearn.base import (
+    BaseEstimator,
+    ClassifierMixin,
+    OutlierMixin,
+    RegressorMixin,
+    _fit_context,
+)
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
@@ -262,6 +268,88 @@ class DaskRegressor(RegressorMixin, DaskEstimator):
         left = (weight * (y - predicted) ** 2).sum(axis=0)
         whole = (weight * (y - mean) ** 2).sum(axis=0)
         return float(np.mean(1 - np.divide(*dask.compute(left, whole))))
+
+
+class DaskOutlierDetector(OutlierMixin, DaskEstimator):
+    """A novelty detector over Dask collections."""
+
+    def fit(self, X, y=None, sample_weight=None):
+        """Fit the detector to blocks of normal samples on the cluster.
+
+        Collections that were not persisted are computed once per round, for example read from
+        disk. Call ``X.persist()`` first if the cluster has enough memory.
+
+        Parameters
+        ----------
+        X : dask array or dataframe of shape (n_samples, n_features)
+            Blocks may be dense or scipy.sparse, of any size, including unknown and zero.
+        y : Ignored
+            There are no labels.
+        sample_weight : dask array or series of shape (n_samples,), default=None
+            Non-negative weights.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+        """
+        return super().fit(X, None, sample_weight)
+
+    def predict(self, X):
+        """Return -1 for outliers and 1 for normal samples, lazily and block by block.
+
+        Parameters
+        ----------
+        X : dask array or dataframe of shape (n_samples, n_features)
+
+        Returns
+        -------
+        labels : dask array of shape (n_samples,)
+        """
+        return self._numbers("predict", X, np.intp)
+
+    def score_samples(self, X):
+        """Return the scores, lazily and block by block.
+
+        Parameters
+        ----------
+        X : dask array or dataframe of shape (n_samples, n_features)
+
+        Returns
+        -------
+        scores : dask array of shape (n_samples,)
+        """
+        return self._numbers("score_samples", X)
+
+    def decision_function(self, X):
+        """Return the scores less the threshold, lazily and block by block.
+
+        Parameters
+        ----------
+        X : dask array or dataframe of shape (n_samples, n_features)
+
+        Returns
+        -------
+        scores : dask array of shape (n_samples,)
+        """
+        return self._numbers("decision_function", X)
+
+    def p_values(self, X):
+        """Return p-values, lazily and block by block; see `OneClassODM.p_values`.
+
+        Parameters
+        ----------
+        X : dask array or dataframe of shape (n_samples, n_features)
+
+        Returns
+        -------
+        p_values : dask array of shape (n_samples,)
+        """
+        return self._numbers("p_values", X)
+
+    def _numbers(self, method, X, dtype=np.float64):
+        check_is_fitted(self)
+        return self._by_blocks(method, X, np.dtype(dtype), None)
 
 
 def _predict_block(block, model, method, shape, kind):

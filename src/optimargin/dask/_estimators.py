@@ -1,8 +1,9 @@
 """Linear and kernel models over Dask collections."""
 
-from optimargin.dask._base import DaskClassifier, DaskRegressor
+from optimargin.dask._base import DaskClassifier, DaskOutlierDetector, DaskRegressor
 from optimargin.estimators.odm import LinearODMClassifier, ODMClassifier
 from optimargin.estimators.odm_regression import LinearODMRegressor, ODMRegressor
+from optimargin.estimators.one_class import OneClassODM
 
 
 class DaskLinearODMClassifier(DaskClassifier):
@@ -348,3 +349,92 @@ class DaskODMRegressor(DaskRegressor):
 
     def _plain(self):
         return ODMRegressor(approximation="nystrom", **self._plain_parameters())
+
+
+class DaskOneClassODM(DaskOutlierDetector):
+    """Novelty detection with a known false-alarm rate over Dask collections.
+
+    It finds a model of ``OneClassODM(approximation="nystrom")``: landmarks are chosen from a
+    sample of the rows, and workers compute kernel values with them, again in every round. The
+    models without each of five folds, from which the threshold and p-values come, are fitted in
+    the same rounds. One number per row comes back to the driver.
+
+    Parameters
+    ----------
+    C1, C2, D, degree, coef0, false_alarm_rate, tol, max_iter, random_state
+        As for `OneClassODM`.
+    kernel : {"rbf", "linear", "poly"}, default="rbf"
+        As for `OneClassODM`.
+    gamma : {"local", "rms_distance", "scale", "auto"} or float, default="local"
+        As for `OneClassODM`.
+    n_components : int, default=500
+        Number of landmarks.
+    client, worker_timeout
+        As for `DaskLinearODMClassifier`.
+
+    Attributes
+    ----------
+    offset_, support_vectors_, dual_coef_, intercept_, gamma_
+        As for `OneClassODM`; the support vectors are the landmarks.
+    C1_, C2_, n_iter_, objective_, dual_gap_, solver_
+        As for `OneClassODM`.
+    n_rounds_, n_features_in_, feature_names_in_
+        As for `DaskLinearODMClassifier`.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from distributed import Client
+    >>> from optimargin.dask import DaskOneClassODM
+    >>> with Client(processes=False, dashboard_address=None) as client:
+    ...     X = da.random.default_rng(0).normal(size=(2000, 2), chunks=(500, 2)).persist()
+    ...     model = DaskOneClassODM(n_components=50, random_state=0).fit(X)
+    ...     alarms = (model.predict(X) == -1).mean().compute()
+    >>> bool(0.03 < alarms < 0.07)
+    True
+    """
+
+    _parameter_constraints: dict = {
+        **{
+            name: constraint
+            for name, constraint in OneClassODM._parameter_constraints.items()
+            if name not in ("solver", "approximation", "cache_size")
+        },
+        **DaskOutlierDetector._cluster_constraints,
+    }
+
+    def __init__(
+        self,
+        C1=None,
+        C2=None,
+        D=0.5,
+        *,
+        kernel="rbf",
+        gamma="local",
+        degree=3,
+        coef0=0.0,
+        false_alarm_rate=0.05,
+        n_components=500,
+        tol=1e-6,
+        max_iter=1000,
+        random_state=None,
+        client=None,
+        worker_timeout=60.0,
+    ):
+        self.C1 = C1
+        self.C2 = C2
+        self.D = D
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.false_alarm_rate = false_alarm_rate
+        self.n_components = n_components
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.client = client
+        self.worker_timeout = worker_timeout
+
+    def _plain(self):
+        return OneClassODM(approximation="nystrom", **self._plain_parameters())
