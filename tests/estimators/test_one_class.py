@@ -210,6 +210,12 @@ def test_p_values_are_those_of_refits(settings):
     assert found[-1] == pytest.approx(1 / 41)
 
 
+def test_p_values_are_whole_numbers_of_samples():
+    p_values = OneClassODM().fit(normal_rows(99)).p_values(normal_rows(2000, seed=1))
+    assert set(p_values) <= {k / 100 for k in range(1, 101)}
+    assert (p_values <= 0.01).sum() > 0
+
+
 @pytest.mark.parametrize(
     "settings",
     [

@@ -29,6 +29,7 @@ from optimargin.training.plan import plan_calibration
 
 _TIE = 1e-6  # relative difference of scores that are the same but for rounding
 _ROUNDING = 1e-9  # of a number of samples
+_DIGITS = 6  # of a number of samples that are not rounding
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,9 @@ class LeaveOneOutReference:
     scores : ndarray of shape (n_samples,)
         Each by the model without the sample; first those of the support vectors.
     shares : ndarray of shape (n_samples,)
-        What each sample counts, as a share of all and one more.
+        What each sample counts, as a share of all.
+    total : ndarray of shape (1,)
+        What all samples count.
     root, change : ndarray of shape (n_support,)
         The root of the curvature of each support vector, and how far the model moves when it
         is left out (`optimargin.held_out.closed_form`).
@@ -89,12 +92,13 @@ class LeaveOneOutReference:
 
     scores: np.ndarray
     shares: np.ndarray
+    total: np.ndarray
     root: np.ndarray
     change: np.ndarray
 
     def check(self, n_support):
         """Raise ValueError for parts that do not fit together."""
-        shapes = dict.fromkeys(("root", "change"), (n_support,))
+        shapes = {"total": (1,), "root": (n_support,), "change": (n_support,)}
         _check_parts(self.scores.size, shapes, **as_arrays(self))
 
     def p_values(self, model, X, decision):
@@ -102,9 +106,8 @@ class LeaveOneOutReference:
         n_support = self.root.size
         reached = _lowered(self.scores)
         out = _counted(reached[n_support:], self.shares[n_support:], decision)
-        out += 1.0 - self.shares.sum()
         if n_support == 0:
-            return out
+            return _as_p_values(out, self.total)
         vectors = model.vectors.astype(np.float64)
         A = self.root[:, None] * model.kernel(vectors) * self.root
         A[np.diag_indices_from(A)] += 1.0
@@ -114,7 +117,7 @@ class LeaveOneOutReference:
             moved = factor.solve((new * self.root).T).T * (self.root * self.change)
             is_reached = reached[:n_support] <= decision[rows, None] - moved
             out[rows] += is_reached @ self.shares[:n_support]
-        return out
+        return _as_p_values(out, self.total)
 
 
 @dataclass(frozen=True)
@@ -125,7 +128,7 @@ class FoldReference:
     ----------
     scores : ndarray of shape (n_samples,)
         Each by the model without the fold of the sample.
-    shares : ndarray of shape (n_samples,)
+    shares, total : ndarray of shape (n_samples,), (1,)
         As in `LeaveOneOutReference`.
     fold : ndarray of shape (n_samples,)
         Integers from 0.
@@ -135,24 +138,30 @@ class FoldReference:
 
     scores: np.ndarray
     shares: np.ndarray
+    total: np.ndarray
     fold: np.ndarray
     coef: np.ndarray
 
     def check(self, n_support):
         """Raise ValueError for parts that do not fit together."""
-        shapes = {"coef": (int(self.fold.max()) + 1, n_support)}
+        shapes = {"total": (1,), "coef": (int(self.fold.max()) + 1, n_support)}
         _check_parts(self.scores.size, shapes, **as_arrays(self))
 
     def p_values(self, model, X, decision):
         """Return the p-values of the rows of `X`."""
         none = np.zeros(len(self.coef), dtype=self.coef.dtype)
         decisions = replace(model, dual_coef=self.coef, intercept=none).scores(X)
-        out = np.full(X.shape[0], 1.0 - self.shares.sum())
+        out = np.zeros(X.shape[0])
         reached = _lowered(self.scores)
         for k in range(len(self.coef)):
             some = self.fold == k
             out += _counted(reached[some], self.shares[some], decisions[:, k])
-        return out
+        return _as_p_values(out, self.total)
+
+
+def _as_p_values(shares, total):
+    """Return ``(1 + count) / (1 + total)`` of shares of the total; counts of samples are exact."""
+    return (1.0 + np.round(shares * total, _DIGITS)) / (1.0 + total)
 
 
 def _lowered(scores):
@@ -229,6 +238,7 @@ class Calibration:
             reference = LeaveOneOutReference(
                 reference.scores[order],
                 reference.shares[order],
+                reference.total,
                 reference.root[support],
                 reference.change[support],
             )
@@ -285,7 +295,7 @@ class Calibrator:
         notify : callable
         """
         model, others = fit.model.split(1)
-        reference = FoldReference(scores, _shares(count), fold, others.dual_coef)
+        reference = FoldReference(scores, *_shares(count), fold, others.dual_coef)
         offset = self._offset(scores, count, notify)
         return replace(
             fit,
@@ -309,7 +319,9 @@ def _attributes(offset, reference):
 
 
 def _shares(count):
-    return count / (count.sum() + 1.0)
+    """Return counts as shares, and their sum."""
+    total = count.sum(keepdims=True)
+    return count / total, total
 
 
 def _without_each(system, count):
@@ -321,7 +333,7 @@ def _without_each(system, count):
     root, moves = np.zeros((2, count.size))
     root[system.active] = system.root
     moves[system.active] = change * share[system.active]
-    return LeaveOneOutReference(scores, _shares(count), root, moves)
+    return LeaveOneOutReference(scores, *_shares(count), root, moves)
 
 
 @dataclass(frozen=True)
@@ -346,4 +358,4 @@ def _without_folds(problem, point, system, count, n_folds, options):
             start = system.model_without(rows).coef
         models.append(solver.solve(problem.without(rows), start, 0.0))
         scores[rows] = problem.design.decision(models[-1].coef)[rows]
-    return _Folds(FoldReference(scores, _shares(count), fold, np.empty((0, 0))), models)
+    return _Folds(FoldReference(scores, *_shares(count), fold, np.empty((0, 0))), models)
