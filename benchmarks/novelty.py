@@ -1,14 +1,14 @@
 """Novelty detection: false alarms, the order of scores, fit times, and what the defaults rest on.
 
-    python benchmarks/novelty.py defaults   widths and penalties, without labels of others; 20 minutes
-    python benchmarks/novelty.py rates      false alarms and p-values on held-out normal samples; 10 minutes
-    python benchmarks/novelty.py order      AUC for the other classes, beside peers; 15 minutes
-    python benchmarks/novelty.py speed      fit times from 1000 to 20,000 samples; on a quiet machine
+    python benchmarks/novelty.py rates      false alarms and p-values on held-out normal samples
+    python benchmarks/novelty.py order      AUC for the other classes, beside peers
+    python benchmarks/novelty.py defaults   AUC over widths and penalties
+    python benchmarks/novelty.py speed      fit times up to 20,000 samples, on a quiet machine
     python benchmarks/novelty.py report     results/novelty.md of what was measured
 
 The largest class of a set of `sets.py` is normal, all other classes are novel. Features are
-standardised over all samples of a set: a scaler that was fitted to the training samples alone has seen
-these and not the others, which would be measured along with the methods. Rows go to
+standardised over all samples of a set: a scaler that was fitted to the training samples alone has
+seen these and not the others, which would be measured along with the methods. Rows go to
 results/novelty_*.jsonl as they come; a run that is started again goes on.
 
 Rates: 99, 199, 299, 399 or 499 training samples, so that the levels 0.01, 0.05 and 0.1 are ranks of
@@ -290,9 +290,10 @@ def rates_table(rows):
     methods = list(rows[0]["alarms"]["0.05"])
     n_sets, n_families = len(by_set(rows, len)), len(by_family(rows, len))
     lines = [
-        f"False alarms in percent on held-out normal samples: {n_sets} sets, {RATE_SPLITS} splits; mean "
-        f"and standard error over {n_families} families (variants of the same data count once). Sets: how "
-        "many differ from the level, by a t-test across splits with Holm's correction at 0.05.",
+        f"False alarms in percent on held-out normal samples: {n_sets} sets, {RATE_SPLITS} splits; "
+        f"mean and standard error over {n_families} families (variants of the same data count "
+        "once). Sets: how many differ from the level, by a t-test across splits with Holm's "
+        "correction at 0.05.",
         "",
         "| method | " + " | ".join(f"wanted {100 * a:g} | sets" for a in LEVELS) + " |",
         "|---|" + "---:|---:|" * len(LEVELS),
@@ -327,10 +328,10 @@ def order_table(rows):
     ranks = rankdata(-np.nan_to_num(table), axis=0)
     ours = table[methods.index("OneClassODM")]
     lines = [
-        f"AUC of novel against held-out normal samples: {len(by_set(rows, len))} sets, {ORDER_SPLITS} "
-        f"splits; mean, standard error, mean rank among {len(methods)} and paired difference over "
-        f"{table.shape[1]} families. EllipticEnvelope needs twice as many samples as features: it is "
-        "compared on the sets that have them.",
+        f"AUC of novel against held-out normal samples: {len(by_set(rows, len))} sets, "
+        f"{ORDER_SPLITS} splits; mean, standard error, mean rank among {len(methods)} and paired "
+        f"difference over {table.shape[1]} families. EllipticEnvelope needs twice as many samples "
+        "as features: it is compared on the sets that have them.",
         "",
         "| method | AUC | rank | OneClassODM less it | wins | losses |",
         "|---|---:|---:|---:|---:|---:|",
@@ -358,8 +359,8 @@ def defaults_table(rows):
     """Return lines of AUC over widths and penalties, per half of the sets."""
     points = list(rows[0]["auc"])
     lines = [
-        "AUC over settings, `gamma * sum of variances, C1 per sample, C2 / C1, D`: means over families of "
-        f"the half of the sets that chose, and of the other; {DEFAULT_SPLITS} splits.",
+        "AUC over settings, `gamma * sum of variances, C1 per sample, C2 / C1, D`: means over "
+        f"families of the half of the sets that chose, and of the other; {DEFAULT_SPLITS} splits.",
         "",
         "| setting | chosen on | confirmed on |",
         "|---|---:|---:|",

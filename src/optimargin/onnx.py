@@ -54,8 +54,9 @@ def to_onnx(estimator, *, dtype=np.float32, target_opset=None):
     Parameters
     ----------
     estimator : estimator
-        A fitted classifier, regressor or novelty detector of this library, or a pipeline of scikit-learn's
-        transformers and such a model. Kernels that are functions or precomputed have no ONNX form.
+        A fitted classifier, regressor or novelty detector of this library, or a pipeline of
+        scikit-learn's transformers and such a model. Kernels that are functions or precomputed
+        have no ONNX form.
     dtype : {numpy.float32, numpy.float64}, default=numpy.float32
         The type of the input and of all computations. Not every transformer has a float64 form.
     target_opset : int or dict, default=None

@@ -257,7 +257,16 @@ def test_bad_numbers_are_named(case, X, y, message):
     assert vars(model).keys() == model.get_params().keys()
 
 
-BAD_ROWS = ["nan", "infinity", "overflow", "no rows", "no columns", "one dimension", "text", "complex"]
+BAD_ROWS = [
+    "nan",
+    "infinity",
+    "overflow",
+    "no rows",
+    "no columns",
+    "one dimension",
+    "text",
+    "complex",
+]
 
 
 @pytest.mark.parametrize("case", estimator_cases("outlier_detector"))

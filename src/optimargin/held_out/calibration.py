@@ -271,17 +271,16 @@ class Calibrator:
         notify : callable
         """
         point = problem.point(solution.coef, solution.intercept)
-        n_active = np.count_nonzero(point.curvature)
+        n_active = int(np.count_nonzero(point.curvature))
         plan = plan_calibration(problem.design, n_active, kernel)
         system = active_system(problem, point) if plan.closed_form else None
-        leave_one_out = folds = None
-        if plan.leave_one_out:
-            leave_one_out = _without_each(system, count)
+        reference: Any = None if system is None else _without_each(system, count)
+        scores = None if system is None else reference.scores
+        models: list = []
         if not plan.stores_leave_one_out:
-            folds = _without_folds(problem, point, system, count, plan.n_folds, options)
-        reference = leave_one_out if folds is None else folds.reference
-        offset = self._offset((leave_one_out or reference).scores, count, notify)
-        return Calibration(offset, [] if folds is None else folds.models, reference)
+            reference, models = _without_folds(problem, point, system, count, plan.n_folds, options)
+        offset = self._offset(reference.scores if scores is None else scores, count, notify)
+        return Calibration(offset, models, reference)
 
     def of_folds(self, fit, scores, count, fold, *, notify):
         """Return a fit of the model and of those without one fold as the fit of the model.
@@ -295,7 +294,8 @@ class Calibrator:
         notify : callable
         """
         model, others = fit.model.split(1)
-        reference = FoldReference(scores, *_shares(count), fold, others.dual_coef)
+        shares, total = _shares(count)
+        reference = FoldReference(scores, shares, total, fold, others.dual_coef)
         offset = self._offset(scores, count, notify)
         return replace(
             fit,
@@ -333,13 +333,8 @@ def _without_each(system, count):
     root, moves = np.zeros((2, count.size))
     root[system.active] = system.root
     moves[system.active] = change * share[system.active]
-    return LeaveOneOutReference(scores, *_shares(count), root, moves)
-
-
-@dataclass(frozen=True)
-class _Folds:
-    reference: FoldReference
-    models: list
+    shares, total = _shares(count)
+    return LeaveOneOutReference(scores, shares, total, root, moves)
 
 
 def _without_folds(problem, point, system, count, n_folds, options):
@@ -358,4 +353,5 @@ def _without_folds(problem, point, system, count, n_folds, options):
             start = system.model_without(rows).coef
         models.append(solver.solve(problem.without(rows), start, 0.0))
         scores[rows] = problem.design.decision(models[-1].coef)[rows]
-    return _Folds(FoldReference(scores, *_shares(count), fold, np.empty((0, 0))), models)
+    shares, total = _shares(count)
+    return FoldReference(scores, shares, total, fold, np.empty((0, 0))), models

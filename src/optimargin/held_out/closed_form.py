@@ -139,6 +139,18 @@ class _System:
         self.root = np.sqrt(curvature)
         self.aim = self.decision[self.active] + point.pull[self.active] / curvature
 
+    def changes(self, share=None):
+        """Return u of shape (n_active,), and where it is known.
+
+        Alone in the active set, a sample leaves no model behind to ask.
+
+        Parameters
+        ----------
+        share : ndarray of shape (n_samples,), default=None
+            How much of the weight of each sample is left out; all of it by default.
+        """
+        raise NotImplementedError
+
     def leave_one_out(self, share=None):
         """Return the decision value of each sample for the model without (a share of) it."""
         decision = self.decision.copy()
@@ -182,15 +194,7 @@ class SampleSystem(_System):
         return A
 
     def changes(self, share=None):
-        """Return u of shape (n_active,), and where it is known.
-
-        Alone in the active set, a sample leaves no model behind to ask.
-
-        Parameters
-        ----------
-        share : ndarray of shape (n_samples,), default=None
-            How much of the weight of each sample is left out; all of it by default.
-        """
+        """Return u, and where it is known."""
         if self.active.size == 0:
             return np.zeros(0), np.zeros(0, dtype=bool)
         root = self._factor.inverse_root()
@@ -263,7 +267,7 @@ class FeatureSystem(_System):
         self._full = np.ascontiguousarray(matrix[: self._size, : self._size]), right[: self._size]
 
     def changes(self, share=None):
-        """Return u of shape (n_active,), and where it is known; see `SampleSystem.changes`."""
+        """Return u, and where it is known."""
         whitened = Factor(self._full[0]).inverse_root()
         leverage = np.empty(self.active.size)
         n_block = max(_BLOCK_ELEMENTS // self._size, 1)

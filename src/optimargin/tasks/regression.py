@@ -45,7 +45,7 @@ class Moments:
             none = np.zeros(values.shape[1])
             return cls(0.0, none, none, none + np.inf, none - np.inf)
         with np.errstate(over="ignore"):
-            total = _checked_total(float(weight.sum()))
+            total = checked_total(float(weight.sum()))
         share = weight / total
         mean = share @ values
         square = total * (share @ np.square(values - mean))

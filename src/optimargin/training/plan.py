@@ -198,19 +198,17 @@ class CalibrationPlan:
 
     Attributes
     ----------
-    leave_one_out : bool
-        Whether the threshold comes from models without one sample each, or without one fold.
+    closed_form : bool
+        Whether the threshold comes from models without one sample each, by a factor of all
+        active samples or of all features, or from models without one fold each.
     stores_leave_one_out : bool
         The same of p-values. These are asked for later, so that support vectors must tell the
         kernel matrix.
-    closed_form : bool
-        Whether a factor of all active samples, or of all features, is made.
     n_folds : int
     """
 
-    leave_one_out: bool
-    stores_leave_one_out: bool
     closed_form: bool
+    stores_leave_one_out: bool
     n_folds: int = CALIBRATION_FOLDS
 
 
@@ -219,7 +217,7 @@ def plan_calibration(design, n_active: int, kernel: Kernel) -> CalibrationPlan:
     few = n_active <= _LEAVE_ONE_OUT_UP_TO
     closed_form = few or isinstance(design, FeatureSpaceDesign)
     can_tell = kernel.is_positive_semidefinite and not isinstance(design, LandmarkDesign)
-    return CalibrationPlan(closed_form, few and can_tell, closed_form)
+    return CalibrationPlan(closed_form, few and can_tell)
 
 
 def plan_chunks(n_features: int, options: Options) -> str:
