@@ -1,4 +1,4 @@
-"""Classifiers, regressors and novelty detection for data on a Dask cluster; needs the extra ``dask``.
+"""Models for data on a Dask cluster; needs the extra ``dask``.
 
 The driver runs the same solver as on one machine. Workers reduce blocks of rows to a few numbers,
 and these are added in a tree. Workers keep nothing between rounds, so a block on a lost worker is

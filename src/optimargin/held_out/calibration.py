@@ -2,8 +2,8 @@
 
 A model scores the samples it was trained on too high, so neither comes from those scores, but from
 scores s_i = f_-i(x_i) by models that the sample had no part in. A new normal sample is, before one
-looks, as likely to have any rank among such scores as any other. So the k-th smallest of m of them is
-undercut by about k / (m + 1) of new normal samples, and
+looks, as likely to have any rank among such scores as any other. So the k-th smallest of m of them
+is undercut by about k / (m + 1) of new normal samples, and
 
     p(x) = (1 + #{i : s_i <= f_-i(x)}) / (m + 1),
 

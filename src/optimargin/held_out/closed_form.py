@@ -17,13 +17,13 @@ a_i - theta_i / P_ii. Samples off S do not matter to the fit, so removing them c
 The feature-space form removes rows from the normal equations instead. Where memberships do
 change, Newton steps that start at this point give the exact answer.
 
-A sample of weight w that stands for w equal ones is left out once: the share 1 / w of its weight
-goes. With h_i = 1 - P_ii / c_i its leverage, a share s of sample i takes u_i = theta_i / (c_i (1 - s h_i))
-instead of theta_i / P_ii, and the model changes by s u_i.
+A sample of weight w that stands for w equal ones is left out once: the share s = 1 / w of its
+weight goes. With h_i = 1 - P_ii / c_i its leverage, u_i is theta_i / (c_i (1 - s h_i)) instead of
+theta_i / P_ii, and the model changes by s u_i.
 
 At any point x, with k(x) the kernel values of x with S, the model without sample i has the value
-f(x) - u_i g_i(x), where g(x) = P k(x) + q is the *influence* of the aims on f(x): f(x) = g(x)' a. So
-one factor gives all models without one sample each, at any point (`left_out_models`).
+f(x) - u_i g_i(x), where g(x) = P k(x) + q is the *influence* of the aims on f(x): f(x) = g(x)' a.
+So one factor gives all models without one sample each, at any point (`left_out_models`).
 
 Derivatives. A function F of held-out decision values changes with the aims by the adjoint: the
 solution of the same system with the derivatives of F by (theta, b) on the right-hand side. With
