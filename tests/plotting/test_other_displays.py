@@ -13,8 +13,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from optimargin import LinearODMClassifier, ODMClassifier, ODMClassifierCV
-from optimargin.plotting import ConvergenceDisplay, DecisionBoundaryDisplay, SelectionDisplay
+from optimargin import LinearODMClassifier, ODMClassifier, ODMClassifierCV, OneClassODM
+from optimargin.plotting import (
+    ConvergenceDisplay,
+    DecisionBoundaryDisplay,
+    NoveltyDisplay,
+    SelectionDisplay,
+)
 
 mpl.use("Agg")
 
@@ -153,3 +158,28 @@ def test_time_does_not_run_backwards(moons, monkeypatch):
         warnings.simplefilter("ignore")
         seconds = ConvergenceDisplay.from_estimator(model, *moons, max_iter=6).seconds
     assert (np.diff(seconds) >= 0).all()
+
+
+def test_novelty_is_drawn_as_computed(moons):
+    X, _ = moons
+    model = OneClassODM(false_alarm_rate=0.1).fit(X)
+    display = NoveltyDisplay.from_estimator(model, X, grid_resolution=30, levels=(0.1, 0.5))
+    grid = np.column_stack([display.xx0.ravel(), display.xx1.ravel()])
+    np.testing.assert_array_equal(display.p_values.ravel(), model.p_values(grid))
+    np.testing.assert_array_equal(display.response.ravel(), model.decision_function(grid))
+    assert display.surface_.levels.tolist() == [0.0, 0.1, 0.5, 1.0]
+    assert legend(display)[:3] == ["threshold, false-alarm rate 0.1", "p-values", "normal"]
+    frame = pd.DataFrame(X, columns=["width", "length"])
+    named = NoveltyDisplay.from_estimator(OneClassODM().fit(frame), frame, grid_resolution=5)
+    assert named.ax_.get_xlabel() == "width"
+
+
+def test_what_cannot_be_drawn_of_novelty_is_named(moons):
+    X, y = moons
+    model = OneClassODM().fit(X)
+    with pytest.raises(TypeError, match="SVC has no p-values"):
+        NoveltyDisplay.from_estimator(SVC().fit(X, y), X)
+    with pytest.raises(ValueError, match="levels=.*increase"):
+        NoveltyDisplay.from_estimator(model, X, levels=(0.5, 0.1))
+    with pytest.raises(ValueError, match="exactly two features"):
+        NoveltyDisplay.from_estimator(model, X[:, :1])

@@ -3,6 +3,7 @@
 from optimargin.plotting._convergence import ConvergenceDisplay
 from optimargin.plotting._decision_boundary import DecisionBoundaryDisplay
 from optimargin.plotting._margin_distribution import MarginDistributionDisplay
+from optimargin.plotting._novelty import NoveltyDisplay
 from optimargin.plotting._prediction import RegressionDisplay, plot_curves
 from optimargin.plotting._selection import SelectionDisplay
 
@@ -10,6 +11,7 @@ __all__ = [
     "ConvergenceDisplay",
     "DecisionBoundaryDisplay",
     "MarginDistributionDisplay",
+    "NoveltyDisplay",
     "RegressionDisplay",
     "SelectionDisplay",
     "plot_curves",

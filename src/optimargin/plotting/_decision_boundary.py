@@ -4,9 +4,8 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from optimargin.margins import unwrap
+from optimargin.plotting._plane import Plane
 from optimargin.plotting._style import CLASS_STYLES, new_axes
-
-_MARGIN = 0.08  # free space around the data, relative to their range
 
 
 class DecisionBoundaryDisplay:
@@ -100,38 +99,25 @@ class DecisionBoundaryDisplay:
         display : DecisionBoundaryDisplay
         """
         check_is_fitted(estimator)
-        names = getattr(X, "columns", ("feature 0", "feature 1"))
-        points = np.asarray(X, dtype=np.float64)
-        if points.ndim != 2 or points.shape[1] != 2:
-            raise ValueError(f"X has shape {points.shape}: this plot needs exactly two features.")
-        if grid_resolution < 2:
-            raise ValueError(f"grid_resolution={grid_resolution} is too small: use at least 2.")
-        low, high = points.min(axis=0), points.max(axis=0)
-        free = _MARGIN * np.maximum(high - low, 1e-12)
-        sides = [
-            np.linspace(a, b, grid_resolution) for a, b in zip(low - free, high + free, strict=True)
-        ]
-        xx0, xx1 = np.meshgrid(*sides)
-        grid = np.column_stack([xx0.ravel(), xx1.ravel()])
-        if hasattr(X, "columns"):
-            grid = type(X)(grid, columns=X.columns)
-        scores = estimator.decision_function(grid)
+        plane = Plane.around(X, grid_resolution)
+        points = plane.points
+        scores = estimator.decision_function(plane.rows)
         binary = scores.ndim == 1
-        response = (scores if binary else scores.argmax(axis=1)).reshape(xx0.shape)
+        response = (scores if binary else scores.argmax(axis=1)).reshape(plane.xx0.shape)
         inner = unwrap(estimator)
         support = getattr(inner, "support_", None) if mark_support else None
         if support is not None and (support.size == 0 or support.max() >= points.shape[0]):
             support = None
         display = cls(
-            xx0,
-            xx1,
+            plane.xx0,
+            plane.xx1,
             response,
             classes=estimator.classes_,
             D=getattr(inner, "D", None),
             X=None if y is None else points,
             y=None if y is None else np.asarray(y),
             support=support,
-            feature_names=tuple(map(str, names)),
+            feature_names=plane.feature_names,
         )
         return display.plot(ax)
 

@@ -1,0 +1,176 @@
+"""What a novelty detector takes for normal, in two dimensions."""
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from optimargin.plotting._plane import Plane
+from optimargin.plotting._style import CLASS_STYLES, new_axes
+
+_LEVELS = (0.01, 0.05, 0.1, 0.25, 0.5)
+_FREE = 0.25  # space around the samples, relative to their range: that is where outliers are
+
+
+class NoveltyDisplay:
+    """The threshold of a novelty detector in two dimensions, and lines of equal p-value.
+
+    Make it with :meth:`from_estimator`.
+
+    Parameters
+    ----------
+    xx0, xx1 : ndarray of shape (grid_resolution, grid_resolution)
+        Coordinates of the grid.
+    response : ndarray of shape (grid_resolution, grid_resolution)
+        Scores less the threshold, on the grid.
+    p_values : ndarray of shape (grid_resolution, grid_resolution)
+        On the grid.
+    false_alarm_rate : float
+        What the threshold stands for.
+    levels : sequence of float, default=(0.01, 0.05, 0.1, 0.25, 0.5)
+        The p-values whose lines are drawn.
+    X : ndarray of shape (n_samples, 2), default=None
+        Samples to draw.
+    labels : ndarray of shape (n_samples,), default=None
+        What they were taken for, -1 or 1.
+    feature_names : sequence of two str, default=("feature 0", "feature 1")
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+    figure_ : matplotlib Figure
+    surface_ : matplotlib QuadContourSet
+        The regions between the lines.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from optimargin import OneClassODM
+    >>> from optimargin.plotting import NoveltyDisplay
+    >>> X = np.random.default_rng(0).normal(size=(100, 2))
+    >>> display = NoveltyDisplay.from_estimator(OneClassODM().fit(X), X)
+    >>> display.p_values.shape
+    (100, 100)
+    """
+
+    def __init__(
+        self,
+        xx0,
+        xx1,
+        response,
+        p_values,
+        *,
+        false_alarm_rate,
+        levels=_LEVELS,
+        X=None,
+        labels=None,
+        feature_names=("feature 0", "feature 1"),
+    ):
+        self.xx0 = xx0
+        self.xx1 = xx1
+        self.response = response
+        self.p_values = p_values
+        self.false_alarm_rate = false_alarm_rate
+        self.levels = levels
+        self.X = X
+        self.labels = labels
+        self.feature_names = feature_names
+
+    @classmethod
+    def from_estimator(cls, estimator, X, *, levels=_LEVELS, grid_resolution=100, ax=None):
+        """Compute scores and p-values around samples and draw them.
+
+        Parameters
+        ----------
+        estimator : OneClassODM
+            Fitted to two features.
+        X : array-like of shape (n_samples, 2)
+            Samples to draw.
+        levels : sequence of float, default=(0.01, 0.05, 0.1, 0.25, 0.5)
+            The p-values whose lines are drawn, increasing, between 0 and 1.
+        grid_resolution : int, default=100
+            Points of the grid per axis.
+        ax : matplotlib Axes, default=None
+
+        Returns
+        -------
+        display : NoveltyDisplay
+        """
+        check_is_fitted(estimator)
+        if not hasattr(estimator, "p_values"):
+            raise TypeError(
+                f"{type(estimator).__name__} has no p-values: this plot is for OneClassODM."
+            )
+        levels = tuple(levels)
+        if not levels or not (np.diff((0.0, *levels, 1.0)) > 0).all():
+            raise ValueError(f"levels={levels} must increase, between 0 and 1.")
+        plane = Plane.around(X, grid_resolution, margin=_FREE)
+        shape = plane.xx0.shape
+        display = cls(
+            plane.xx0,
+            plane.xx1,
+            estimator.decision_function(plane.rows).reshape(shape),
+            estimator.p_values(plane.rows).reshape(shape),
+            false_alarm_rate=estimator.false_alarm_rate,
+            levels=levels,
+            X=plane.points,
+            labels=estimator.predict(X),
+            feature_names=plane.feature_names,
+        )
+        return display.plot(ax)
+
+    def plot(self, ax=None):
+        """Draw the regions, the threshold and the samples.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            New axes by default.
+
+        Returns
+        -------
+        display : NoveltyDisplay
+        """
+        from matplotlib.lines import Line2D
+
+        self.ax_ = new_axes(ax)
+        self.figure_ = self.ax_.figure
+        self.surface_ = self.ax_.contourf(
+            self.xx0,
+            self.xx1,
+            self.p_values,
+            levels=[0.0, *self.levels, 1.0],
+            cmap="Blues_r",
+            alpha=0.6,
+        )
+        grid = self.xx0, self.xx1
+        lines = self.ax_.contour(
+            *grid, self.p_values, levels=self.levels, colors="black", linewidths=0.6
+        )
+        self.ax_.clabel(lines, fmt="%g", fontsize="x-small")
+        self.ax_.contour(*grid, self.response, levels=[0.0], colors="black", linewidths=2.0)
+        name = f"threshold, false-alarm rate {self.false_alarm_rate:g}"
+        handles = [
+            Line2D([], [], color="black", linewidth=2.0, label=name),
+            Line2D([], [], color="black", linewidth=0.6, label="p-values"),
+        ]
+        if self.X is not None:
+            handles += self._draw_samples()
+        self.ax_.legend(handles=handles, framealpha=0.85, edgecolor="none", fontsize="small")
+        self.ax_.set(xlabel=self.feature_names[0], ylabel=self.feature_names[1])
+        return self
+
+    def _draw_samples(self):
+        looks = {1: ("normal", CLASS_STYLES[0]), -1: ("outlier", CLASS_STYLES[1])}
+        return [
+            self.ax_.scatter(
+                *self.X[self.labels == label].T,
+                color=style["color"],
+                marker=style["marker"],
+                s=24,
+                edgecolors="white",
+                linewidths=0.5,
+                label=name,
+                zorder=3,
+            )
+            for label, (name, style) in looks.items()
+            if (self.labels == label).any()
+        ]
