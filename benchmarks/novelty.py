@@ -7,9 +7,9 @@
     python benchmarks/novelty.py report     results/novelty.md of what was measured
 
 The largest class of a set of `sets.py` is normal, all other classes are novel. Features are
-standardised over all samples of a set: a scaler that was fitted to the training samples alone has
-seen these and not the others, which would be measured along with the methods. Rows go to
-results/novelty_*.jsonl as they come; a run that is started again goes on.
+standardised over all normal samples, of training and test: a scaler that was fitted to the training
+samples alone has seen these and not the others, which would be measured along with the methods.
+Rows go to results/novelty_*.jsonl as they come; a run that is started again goes on.
 
 Rates: 99, 199, 299, 399 or 499 training samples, so that the levels 0.01, 0.05 and 0.1 are ranks of
 held-out scores, on every set that has twice as many normal samples as the least of these. Order and
@@ -41,7 +41,7 @@ from optimargin import OneClassODM
 RESULTS = Path(__file__).parent / "results"
 LEVELS = (0.01, 0.05, 0.1)
 RATE_SIZES = (499, 399, 299, 199, 99)
-RATE_SPLITS, ORDER_SPLITS, DEFAULT_SPLITS = 10, 10, 4
+RATE_SPLITS, ORDER_SPLITS, DEFAULT_SPLITS = 10, 5, 3
 MAX_TRAIN, MAX_TEST, FEWEST = 500, 2000, 20
 WIDTHS = 2.0 ** np.arange(-1, 6)  # gamma times the sum of the variances
 PENALTIES, RATIOS, BANDS = (0.125, 0.5, 2.0, 8.0), (0.0, 0.25, 1.0), (0.0, 0.2, 0.5)
@@ -87,8 +87,7 @@ def split(name, seed, sizes=None):
         return None
     frame = X if isinstance(X, pd.DataFrame) else pd.DataFrame(np.asarray(X))
     rows = normal[:n_train], normal[n_train:][:MAX_TEST], novel[:MAX_TEST]
-    used = np.concatenate(rows)
-    scaler = preprocessor("standard").fit(frame.iloc[used])
+    scaler = preprocessor("standard").fit(frame.iloc[np.concatenate(rows[:2])])
     return [np.ascontiguousarray(scaler.transform(frame.iloc[part])) for part in rows]
 
 
