@@ -179,7 +179,7 @@ def test_what_cannot_be_drawn_of_novelty_is_named(moons):
     model = OneClassODM().fit(X)
     with pytest.raises(TypeError, match="SVC has no p-values"):
         NoveltyDisplay.from_estimator(SVC().fit(X, y), X)
-    with pytest.raises(ValueError, match="levels=.*increase"):
+    with pytest.raises(ValueError, match=r"levels=.*increase"):
         NoveltyDisplay.from_estimator(model, X, levels=(0.5, 0.1))
     with pytest.raises(ValueError, match="exactly two features"):
         NoveltyDisplay.from_estimator(model, X[:, :1])

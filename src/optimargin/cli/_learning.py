@@ -51,7 +51,9 @@ class Job:
         opt.refuse_overwriting(plot, data=data, model=model)
         self.report = showing.report()
         self.data, self._model, self._plot = data, model, plot
-        self._format, self._layout = reading.format, reading.layout(preparing)
+        has_target = task != opt.TaskName.novelty
+        self._format = reading.format
+        self._layout = reading.layout(preparing, has_target=has_target)
         self._task_name, self._preparing = task, preparing
 
     def read(self, *, may_regress=False):
@@ -65,7 +67,9 @@ class Job:
         with self.report.working(f"reading {self.data}"):
             samples = read_data(self.data, format=self._format, layout=self._layout)
         self.task = self._find_task(samples, may_regress)
-        if self.task.name == "regression":
+        if self.task.name == "novelty":
+            samples = replace(samples, y=None)  # that of svmlight files is not looked at
+        elif self.task.name == "regression":
             samples = replace(samples, y=_as_measurements(samples, self.data))
         elif samples.y.dtype.kind == "f":
             samples = replace(samples, y=samples.y.astype(str))  # scikit-learn takes no others
@@ -94,7 +98,7 @@ class Job:
         return self.samples.label_name or "the target"
 
     def _find_task(self, samples, may_regress):
-        if samples.y is None:
+        if samples.y is None and self._task_name != opt.TaskName.novelty:
             raise ValueError(f"{self.data} has no labels: name their column with --target.")
         if self._task_name is not None:
             return TASKS[str(self._task_name)]
@@ -112,9 +116,9 @@ class Job:
 
     def make(self, estimator_class, machine, **parameters):
         """Return the estimator that the options describe, for the data read."""
-        weights = opt.class_weights(machine.class_weight, np.unique(self.samples.y).tolist())
-        if weights is not None:
-            parameters["class_weight"] = weights
+        if machine.class_weight:
+            labels = np.unique(self.samples.y).tolist()
+            parameters["class_weight"] = opt.class_weights(machine.class_weight, labels)
         return estimator_class(**parameters)
 
     def steps(self):
@@ -251,10 +255,16 @@ def describe(model, X, y, report):
         rows = np.unique(np.linspace(0, rows.size - 1, _DESCRIBED).astype(int))
     of = "the training data" if rows.size == X.shape[0] else f"{rows.size} training samples"
     task = task_of(model)
-    if task.name == "regression":
-        name, text, facts = task.describe_training(y[rows], model.predict(X[rows]), of)
-        report.add(name, text, **facts)
-        return facts
+    if task.name == "novelty":
+        est = unwrap(model)
+        facts = {"offset": est.offset_, "false_alarm_rate": est.false_alarm_rate}
+        text = f"{est.offset_:.4g}, for a false-alarm rate of {est.false_alarm_rate:g}"
+        report.add("threshold", text, **facts)
+    if task.name in ("regression", "novelty"):
+        known = None if y is None else y[rows]
+        name, text, more = task.describe_training(known, model.predict(X[rows]), of)
+        report.add(name, text, **more)
+        return more if task.name == "regression" else facts | more
     scores = model.decision_function(X[rows])
     distribution = distribution_from_scores(y[rows], scores, model.classes_)
     name, text, facts = task.describe_training(y[rows], task.labels_of(model, scores), of)

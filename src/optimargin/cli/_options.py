@@ -54,6 +54,7 @@ class TaskName(StrEnum):
 
     classification = "classification"
     regression = "regression"
+    novelty = "novelty"
 
 
 class DecimalMark(StrEnum):
@@ -84,7 +85,8 @@ TaskOption = Annotated[
     _option(
         _LEARNING,
         "--task",
-        help="Whether the target holds classes or measurements. Default: what it looks like.",
+        help="Whether the target holds classes or measurements; default: what it looks like. "
+        "novelty: all rows are normal, and there is no target.",
     ),
 ]
 Format = Annotated[
@@ -227,7 +229,7 @@ class Tuning:
     ] = None
     gamma: Annotated[
         str | None,
-        _option(_LEARNING, "-g", "--gamma", help="A number, scale, auto or mean_distance."),
+        _option(_LEARNING, "-g", "--gamma", help="A number, scale, auto, mean_distance or local."),
     ] = None
     approximation: Annotated[
         str | None,
@@ -236,6 +238,15 @@ class Tuning:
     n_components: Annotated[
         int | None,
         _option(_LEARNING, "--n-components", min=1, help="Number of landmarks of nystrom."),
+    ] = None
+
+    false_alarm_rate: Annotated[
+        float | None,
+        _option(
+            _LEARNING,
+            "--false-alarm-rate",
+            help="Novelty: the share of new normal samples that may be taken for outliers.",
+        ),
     ] = None
 
     def parameters(self, *, ldm):
@@ -290,7 +301,7 @@ class Reading:
         _option(_READING, "--decimal", help="Table: decimal mark. Default: what it looks like."),
     ] = None
 
-    def layout(self, preparing=None, ids=()):
+    def layout(self, preparing=None, ids=(), *, has_target=True):
         """Return the layout of a table.
 
         Parameters
@@ -299,6 +310,8 @@ class Reading:
             Says whether values may be missing, or text.
         ids : sequence of str, default=()
             Columns that are needed as they are written.
+        has_target : bool, default=True
+            Whether a target is learnt.
         """
         from optimargin.io import Layout
 
@@ -312,6 +325,7 @@ class Reading:
             allow_missing=preparing is not None and preparing.impute != Imputation.none,
             allow_text=preparing is not None and preparing.encode != Encoding.none,
             ids=tuple(ids),
+            has_labels=has_target,
         )
 
 

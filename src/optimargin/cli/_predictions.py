@@ -5,9 +5,10 @@ import io
 
 import numpy as np
 
-from optimargin.cli._preparation import count_new_categories
+from optimargin.cli._preparation import count_new_categories, transformed
 from optimargin.cli._tasks import counted, root_mean_square, task_of
 from optimargin.io._write import safe_cell
+from optimargin.margins import unwrap
 
 _SHOWN_LABELS = 5
 
@@ -32,7 +33,24 @@ def probabilities_of(estimator, X, model):
     return estimator.predict_proba(X)
 
 
-def predictions_table(estimator, predicted, ids, scores=None, probabilities=None, *, heading=None):
+def p_values_of(estimator, X, model):
+    """Return p-values of a novelty detector, or raise an error that says what the model is.
+
+    Parameters
+    ----------
+    estimator : estimator
+    X : {ndarray, CSR matrix}
+    model : Path
+        The model file, for the message.
+    """
+    if task_of(estimator).name != "novelty":
+        raise ValueError(f"--p-values: {model} was not trained with --task novelty.")
+    return unwrap(estimator).p_values(transformed(estimator, X))
+
+
+def predictions_table(
+    estimator, predicted, ids, scores=None, probabilities=None, *, p_values=None, heading=None
+):
     """Return predictions as the text of a CSV table.
 
     Parameters
@@ -41,23 +59,26 @@ def predictions_table(estimator, predicted, ids, scores=None, probabilities=None
     predicted : ndarray of shape (n_samples,)
     ids : dict of str to list
         Columns that come first.
-    scores, probabilities : ndarray, default=None
+    scores, probabilities, p_values : ndarray, default=None
         Columns that come last.
     heading : str, default=None
         Of the column of predictions; by default what they are.
     """
     if heading is None:
-        heading = "label" if hasattr(estimator, "classes_") else "prediction"
+        heading = "prediction" if task_of(estimator).name == "regression" else "label"
     header = [*ids, heading]
     columns = [*ids.values(), predicted.tolist()]
     if scores is not None:
         rows = scores.reshape(predicted.size, -1)
-        labels = estimator.classes_.tolist()
-        header += ["score"] if rows.shape[1] == 1 else [f"score {label}" for label in labels]
+        labels = [""] if rows.shape[1] == 1 else [f" {x}" for x in estimator.classes_.tolist()]
+        header += [f"score{label}" for label in labels]
         columns += rows.T.tolist()
     if probabilities is not None:
         header += [f"probability {label}" for label in estimator.classes_.tolist()]
         columns += probabilities.T.tolist()
+    if p_values is not None:
+        header.append("p_value")
+        columns.append(p_values.tolist())
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(map(safe_cell, header))
@@ -91,6 +112,9 @@ def describe_predictions(estimator, samples, predicted, report, of=""):
         )
     y = samples.y
     rows = np.arange(0)
+    if task_of(estimator).name == "novelty":
+        _describe_alarms(y, predicted, samples.label_name, report)
+        return rows
     if y is None:
         return rows
     rows = np.arange(predicted.size)
@@ -124,6 +148,20 @@ def describe_predictions(estimator, samples, predicted, report, of=""):
         **_prefixed(facts, of),
     )
     return rows
+
+
+def _describe_alarms(y, predicted, label_name, report):
+    """Add how many samples are outliers, also by label where the data have a named column of them."""
+    alarms = predicted == -1
+    n_alarms = int(alarms.sum())
+    text = f"{n_alarms} of {predicted.size} samples ({n_alarms / max(predicted.size, 1):.1%})"
+    report.add("outliers", text, n_outliers=n_alarms)
+    if y is None or label_name is None:
+        return
+    labels, counts = np.unique(y.astype(str), return_counts=True)
+    for label, count in list(zip(labels, counts, strict=True))[:_SHOWN_LABELS]:
+        of_label = int(alarms[y.astype(str) == label].sum())
+        report.add(f"of {label!s}", f"{of_label} of {count} ({of_label / count:.1%})")
 
 
 def _describe_numbers(task, y, rows, predicted, report, of):

@@ -1,4 +1,4 @@
-"""What is learnt, classes or numbers: estimators, estimates and baselines of each."""
+"""What is learnt, classes, numbers or what is normal: estimators, estimates and baselines."""
 
 from abc import ABC, abstractmethod
 
@@ -6,6 +6,7 @@ import numpy as np
 from sklearn.utils.multiclass import type_of_target
 
 import optimargin
+from optimargin.margins import unwrap
 from optimargin.tasks import winning_class
 
 LEFT_OUT_UP_TO = 5000
@@ -245,7 +246,51 @@ class Regression(Task):
         return KFold(max(2, min(N_FOLDS, len(y))), shuffle=True, random_state=0)
 
 
-TASKS: dict[str, Task] = {task.name: task for task in (Classification(), Regression())}
+class Novelty(Task):
+    """Normal samples, which others are told from; there is no target."""
+
+    name, step, measure = "novelty", "detect", "false alarms"
+
+    def estimator_class(self, machine, *, search=False):
+        """Return the detector."""
+        if search:
+            raise ValueError(
+                "--task novelty has nothing to choose by: use optimargin train --task novelty."
+            )
+        for given, option in (
+            (machine.linear, "--linear"),
+            (machine.ldm, "--ldm"),
+            (machine.class_weight, "--class-weight"),
+        ):
+            if given:
+                raise ValueError(f"{option} has no meaning for --task novelty.")
+        return optimargin.OneClassODM
+
+    def describe_target(self, y):
+        """Return that there is none."""
+        return "all taken as normal", {}
+
+    def leave_one_out(self, estimator, X, y):
+        """Return None: what is known of new samples is the false-alarm rate."""
+        return
+
+    def describe_training(self, y, predicted, of):
+        """Return how many training samples are below the threshold."""
+        alarms = int(np.sum(predicted == -1))
+        text = f"{alarms} of {predicted.size} ({of}), which the model has seen"
+        return "below it", text, {"training_alarms": alarms / predicted.size}
+
+    def _no_target(self, *args):
+        raise ValueError("--task novelty has no target to compare with: use optimargin train.")
+
+    describe_estimate = describe_score = score = folds = _no_target
+
+    def baselines(self):
+        """Return none."""
+        return {}
+
+
+TASKS: dict[str, Task] = {task.name: task for task in (Classification(), Regression(), Novelty())}
 
 
 def _is_quick(estimator, X):
@@ -267,7 +312,9 @@ def looks_like_regression(y):
 
 def task_of(estimator):
     """Return the task of a fitted model."""
-    return TASKS["classification" if hasattr(estimator, "classes_") else "regression"]
+    if hasattr(estimator, "classes_"):
+        return TASKS["classification"]
+    return TASKS["novelty" if hasattr(unwrap(estimator), "p_values") else "regression"]
 
 
 def root_mean_square(errors):

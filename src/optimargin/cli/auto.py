@@ -44,6 +44,10 @@ def auto(
     Writes to a folder: the model, its accuracy beside simple baselines, which samples it gets
     wrong, predictions for new data, and one page that shows all of it.
     """
+    if task == opt.TaskName.novelty:
+        raise typer.BadParameter(
+            "--task novelty has nothing to choose by: use optimargin train --task novelty."
+        )
     learning = import_learning()
     from optimargin.cli._auto import compare, predict_test, tune, write_held_out
     from optimargin.cli._model import layout_of

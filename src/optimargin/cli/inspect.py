@@ -37,6 +37,7 @@ def inspect(
         write_plot,
     )
     from optimargin.cli._model import layout_of
+    from optimargin.cli._tasks import task_of
     from optimargin.io import load_model, read_data, read_model_header
     from optimargin.margins import unwrap
 
@@ -81,11 +82,15 @@ def inspect(
     else:
         with report.working(f"reading {data}"):
             samples = read_data(data, format=format, layout=layout_of(model))
-        if samples.y is None:
+        if task_of(estimator).name == "novelty":
+            if save_plot is not None:
+                raise typer.BadParameter("--save-plot has no meaning for a novelty detector.")
+            samples = replace(samples, y=None)
+        elif samples.y is None:
             raise ValueError(f"{data} has no labels: margins need them.")
-        if samples.y.dtype.kind == "O":
+        elif samples.y.dtype.kind == "O":
             raise ValueError(f"{data} has rows without a label: give the training data.")
-        if not hasattr(est, "classes_"):
+        elif not hasattr(est, "classes_"):
             samples = replace(samples, y=samples.y.astype(float))
         describe(estimator, samples.X, samples.y, report)
         with report.working("leaving one out"):
@@ -113,6 +118,9 @@ def _recall(notes, report):
         told.append(f"estimated error {notes['estimated_rmse']:.4g} ({notes['estimated_by']})")
     if "training_rmse" in notes:
         told.append(f"training error {notes['training_rmse']:.4g}")
+    if "offset" in notes:
+        rate = notes["false_alarm_rate"]
+        told.append(f"threshold {notes['offset']:.4g} for a false-alarm rate of {rate:g}")
     if "margin_mean" in notes:
         told.append(
             f"margins of mean {notes['margin_mean']:.4g} and "
@@ -144,7 +152,7 @@ def _leave_one_out(estimator, est, samples, report):
     if predicted is not None:
         name, text, facts = task.describe_estimate(samples.y, predicted, LEAVE_ONE_OUT)
         report.add(name, text, **facts)
-    if task.name == "regression":
+    if task.name != "classification":
         return
     kinds = ["valid", "count"] if hasattr(est, "loo_decision_function") else ["printed"]
     for kind in kinds:

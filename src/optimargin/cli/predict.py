@@ -25,6 +25,13 @@ Probabilities = Annotated[
         "--probabilities", help="Write a CSV table that includes the probability of each class."
     ),
 ]
+PValues = Annotated[
+    bool,
+    typer.Option(
+        "--p-values",
+        help="Novelty: write a CSV table that includes how often a normal sample is as unusual.",
+    ),
+]
 Ids = Annotated[
     list[str] | None,
     typer.Option(
@@ -44,17 +51,19 @@ def predict(
     ids: Ids = None,
     scores: Scores = False,
     probabilities: Probabilities = False,
+    p_values: PValues = False,
     reading: opt.Reading,
     showing: opt.Showing,
 ) -> None:
     """Predict the labels or numbers of DATA with MODEL and write them to OUT.
 
     Tables may have a target column or not; columns are matched by name. With a target, the
-    accuracy or error is shown.
+    accuracy or error is shown. Novelty: -1 marks outliers, 1 normal samples.
     """
     from optimargin.cli._model import layout_of
     from optimargin.cli._predictions import (
         describe_predictions,
+        p_values_of,
         predictions_table,
         probabilities_of,
     )
@@ -74,8 +83,11 @@ def predict(
         predicted = estimator.predict(samples.X)
         values = estimator.decision_function(samples.X) if scores else None
         shares = probabilities_of(estimator, samples.X, model) if probabilities else None
-    if samples.ids or values is not None or shares is not None:
-        text = predictions_table(estimator, predicted, samples.ids, values, shares)
+        unusual = p_values_of(estimator, samples.X, model) if p_values else None
+    if samples.ids or any(column is not None for column in (values, shares, unusual)):
+        text = predictions_table(
+            estimator, predicted, samples.ids, values, shares, p_values=unusual
+        )
     else:
         text = "".join(f"{label}\n" for label in predicted.tolist())
     write_bytes(out, text.encode())

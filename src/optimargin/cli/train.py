@@ -42,6 +42,9 @@ def train(
     they are.
     """
     learning = import_learning()
+    if task == opt.TaskName.novelty and (cv is not None or save_plot is not None):
+        option = "--save-plot" if cv is None else "--cv"
+        raise typer.BadParameter(f"{option} has no meaning for --task novelty.")
     job = learning.Job(
         data, model, save_plot, task=task, preparing=preparing, reading=reading, showing=showing
     )

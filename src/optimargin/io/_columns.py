@@ -64,6 +64,10 @@ def choose_columns(names, n_columns, layout, path, line):
             raise DataFileError(f"no column {missing[0]!r}, which the model needs", path, line)
         features = [names.index(column) for column in layout.feature_names]
         label = names.index(layout.label) if layout.label in names else None
+    elif not layout.has_labels and not layout.is_of_model:
+        if layout.label is not None:
+            dropped.add(find_column(layout.label, names, n_columns, "the labels", path, line))
+        features, label = [j for j in range(n_columns) if j not in dropped], None
     else:
         kept = n_columns - len(dropped)
         if layout.label is not None and not (names is None and kept == layout.n_features):

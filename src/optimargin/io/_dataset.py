@@ -87,6 +87,8 @@ class Layout:
         Whether svmlight features are numbered from 0. None: yes if a feature 0 occurs.
     ids : sequence of str
         Columns of a table to return as they are written.
+    has_labels : bool
+        Without, all columns of a table are features, except the one that `label` names.
     """
 
     label: str | int | None = None
@@ -102,6 +104,7 @@ class Layout:
     kinds: list[str] | None = None
     zero_based: bool | None = None
     ids: tuple[str, ...] = ()
+    has_labels: bool = True
 
     @property
     def is_of_model(self) -> bool:
