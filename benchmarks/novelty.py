@@ -59,10 +59,10 @@ def family(name):
     return next((min(f) for f in FAMILIES if name in f), name)
 
 
-def halves():
-    """Return two halves of the sets; variants of the same data are in the same half."""
+def halves(every):
+    """Return two halves of some sets; variants of the same data are in the same half."""
     out: list[list[str]] = [[], []]
-    every = sorted(set_names(), key=lambda name: crc32(name.encode()))
+    every = sorted(every, key=lambda name: crc32(name.encode()))
     done: set[str] = set()
     for name in every:
         if name not in done:
@@ -359,23 +359,31 @@ def defaults_table(rows):
     points = list(rows[0]["auc"])
     lines = [
         "AUC over settings, `gamma * sum of variances, C1 per sample, C2 / C1, D`: means over "
-        f"families of the half of the sets that chose, and of the other; {DEFAULT_SPLITS} splits.",
+        f"families of the half of the sets that chose, and of the other; {DEFAULT_SPLITS} splits. "
+        "In brackets: the paired difference to the best setting on the half that chose, and its "
+        "standard error.",
         "",
         "| setting | chosen on | confirmed on |",
         "|---|---:|---:|",
     ]
     summary = {}
-    parts = [[row for row in rows if row["set"] in half] for half in halves()]
-    means = {
-        point: [
-            mean_and_error(by_family(part, lambda r, p=point: r["auc"][p]).values())[0]
-            for part in parts
-        ]
-        for point in points
-    }
-    for point, values in means.items():
-        lines.append(f"| {point} | {values[0]:.4f} | {values[1]:.4f} |")
-        summary[point] = values
+    halves_of_rows = halves({row["set"] for row in rows})
+    parts = [[row for row in rows if row["set"] in half] for half in halves_of_rows]
+    tables = [
+        {
+            point: np.array(list(by_family(part, lambda r, p=point: r["auc"][p]).values()))
+            for point in points
+        }
+        for part in parts
+    ]
+    best = max(points, key=lambda point: tables[0][point].mean())
+    for point in points:
+        cells, summary[point] = [], []
+        for table in tables:
+            gap, error = mean_and_error(table[point] - table[best])
+            cells.append(f"{table[point].mean():.4f} ({gap:+.4f} ± {error:.4f})")
+            summary[point].append({"auc": table[point].mean(), "to best": gap, "error": error})
+        lines.append(f"| {point} | " + " | ".join(cells) + " |")
     return lines, summary
 
 
