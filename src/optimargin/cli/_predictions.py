@@ -151,7 +151,7 @@ def describe_predictions(estimator, samples, predicted, report, of=""):
 
 
 def _describe_alarms(y, predicted, label_name, report):
-    """Add how many samples are outliers, also by label where the data have a named column of them."""
+    """Add how many samples are outliers, also by label where a column of labels is named."""
     alarms = predicted == -1
     n_alarms = int(alarms.sum())
     text = f"{n_alarms} of {predicted.size} samples ({n_alarms / max(predicted.size, 1):.1%})"

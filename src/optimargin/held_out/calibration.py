@@ -144,8 +144,10 @@ class FoldReference:
 
     def check(self, n_support):
         """Raise ValueError for parts that do not fit together."""
-        shapes = {"total": (1,), "coef": (int(self.fold.max()) + 1, n_support)}
+        shapes = {"total": (1,), "coef": (len(self.coef), n_support)}
         _check_parts(self.scores.size, shapes, **as_arrays(self))
+        if not ((self.fold >= 0) & (self.fold < len(self.coef))).all():
+            raise ValueError("the folds of the reference of p-values are damaged")
 
     def p_values(self, model, X, decision):
         """Return the p-values of the rows of `X`."""
@@ -183,6 +185,12 @@ def as_arrays(reference) -> dict[str, np.ndarray]:
 
 def from_arrays(arrays, n_support):
     """Return the reference of plain arrays, checked to fit together and to the support vectors."""
+    is_plain = isinstance(arrays, dict) and all(
+        isinstance(values, np.ndarray) and values.dtype.kind == ("i" if name == "fold" else "f")
+        for name, values in arrays.items()
+    )
+    if not is_plain:
+        raise ValueError("the reference of p-values holds something else than numbers")
     for kind in (LeaveOneOutReference, FoldReference):
         if arrays.keys() == set(kind.__dataclass_fields__):
             reference: Any = kind(**arrays)
