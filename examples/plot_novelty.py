@@ -2,10 +2,11 @@
 Novelty detection with a known false-alarm rate
 ===============================================
 
-A novelty detector is shown normal samples only, and must tell when a new one is different. How often it is
-wrong about new *normal* samples is up to its threshold. `OneClassODM` takes the threshold from leave-one-out
-scores, which its fit gives in closed form, so that `false_alarm_rate` is the rate one gets. The rates of
-`OneClassSVM` and of a threshold on training scores are the rates on the training samples, at best.
+A novelty detector is shown normal samples only, and must tell when a new one is different. How
+often it is wrong about new *normal* samples is up to its threshold. `OneClassODM` takes the
+threshold from leave-one-out scores, which its fit gives in closed form, so that
+`false_alarm_rate` is the rate one gets. The rates of `OneClassSVM` and of a threshold on training
+scores are the rates on the training samples, at best.
 """
 
 import matplotlib.pyplot as plt
@@ -20,8 +21,8 @@ normal, _ = make_moons(399, noise=0.1, random_state=0)
 model = OneClassODM(false_alarm_rate=0.05).fit(normal)
 
 # %%
-# The thick line is the threshold. Thin lines are those of equal p-value: a normal sample is outside the
-# line of 0.01 about once in a hundred times.
+# The thick line is the threshold. Thin lines are those of equal p-value: a normal sample is
+# outside the line of 0.01 about once in a hundred times.
 
 strange = np.random.default_rng(0).uniform([-1.5, -1.0], [2.5, 1.5], size=(25, 2))
 figure, ax = plt.subplots(figsize=(7, 4.5), layout="constrained")
