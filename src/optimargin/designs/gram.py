@@ -87,6 +87,11 @@ class LinearGramDesign(GramDesign):
         super().__init__(_linear_gram(X, center))
         self.own_threads = self.n_samples <= FACTORISE_ALONE_UP_TO
 
+    @property
+    def center(self):
+        """Subtracted from every row."""
+        return self._feature_design.center
+
     def to_features(self, v):
         """Return w and the shift of the intercept that undoes the centring."""
         return self._feature_design.to_features(self._feature_design.represent(v))

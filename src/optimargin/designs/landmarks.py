@@ -106,5 +106,9 @@ class LandmarkDesign(FeatureSpaceDesign):
 
     def feature_rows(self, rows):
         """Return the features of the samples `rows`, in double precision."""
-        values = self._kernel.against(self._rows[rows]).astype(np.float64)
+        return self.features_of(self._rows[rows])
+
+    def features_of(self, X):
+        """Return the features of any samples, of shape (n_samples, n_coef)."""
+        values = self._kernel.against(X).astype(np.float64)
         return np.ascontiguousarray(self._whitening.of_sum(values.T).T)

@@ -46,7 +46,8 @@ class HeldOutValues(BaseLearner):
     def _left_out(self, X, y, sample_weight, left_out):
         """Apply a function of (rows, problem, coef, intercept) to every problem's solution."""
         X, y, sample_weight = self._training_arguments(X, y, sample_weight)
-        rows, solutions = self._rebuilt_solutions(X, y, sample_weight)
+        rebuilt, solutions = self._rebuilt_solutions(X, y, sample_weight)
+        rows = rebuilt.rows
         scores = np.empty((len(y), len(solutions)))
         if rows.size < len(y):
             # Samples of zero weight took no part: their value is that of the model itself.
@@ -58,7 +59,7 @@ class HeldOutValues(BaseLearner):
         return one_or_all(scores)
 
     def _rebuilt_solutions(self, X, y, sample_weight):
-        """Return the samples of positive weight and, per problem, (problem, coef, intercept)."""
+        """Return a `Rebuilt` and, per problem, (problem, coef, intercept)."""
         rebuilt = self._rebuilt(X, y, sample_weight)
         options, model = self._options(), self._model
         objective = np.ravel(getattr(self, "objective_", []))  # none after a stream
@@ -67,7 +68,7 @@ class HeldOutValues(BaseLearner):
                 solution_of(rebuilt, model, k, options, objective[k] if objective.size else None)
                 for k in range(len(rebuilt.problems))
             ]
-        return rebuilt.rows, solutions
+        return rebuilt, solutions
 
 
 class HeldOutDecisions(HeldOutValues):

@@ -153,8 +153,11 @@ class _System:
 
     def leave_one_out(self, share=None):
         """Return the decision value of each sample for the model without (a share of) it."""
+        return self.own_values(*self.changes(share))
+
+    def own_values(self, change, known):
+        """Return the same, given what `changes` returns."""
         decision = self.decision.copy()
-        change, known = self.changes(share)
         decision[self.active[known]] = (self.aim - change)[known]
         return decision
 

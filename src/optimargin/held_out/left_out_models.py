@@ -47,9 +47,7 @@ class LeftOutModels:
         """
         system = active_system(problem, problem.point(coef, intercept))
         change, known = system.changes()
-        own = system.decision.copy()
-        own[system.active[known]] = (system.aim - change)[known]
-        return cls(system.active, own, system, change)
+        return cls(system.active, system.own_values(change, known), system, change)
 
     def decisions(self, decision, new):
         """Return the decision values of new samples for each model without an active sample.

@@ -1,12 +1,17 @@
 """The problems of a trained model, built again from its data: closed forms start from them."""
 
 from dataclasses import dataclass
+from functools import singledispatch
+from typing import Any
 
 import numpy as np
+from sklearn.utils.extmath import safe_sparse_dot
 
+from optimargin.designs import FeatureDesign, LandmarkDesign, LinearGramDesign
+from optimargin.designs.base import SampleSpaceDesign
 from optimargin.problems import AdditiveProblem
 from optimargin.solvers import Newton
-from optimargin.training.designs import make_design
+from optimargin.training.designs import MadeDesign, make_design
 from optimargin.training.landmarks import known_landmarks
 from optimargin.training.models import OtherDataError, coefficients_of
 from optimargin.training.plan import plan_closed_form
@@ -26,10 +31,72 @@ class Rebuilt:
         Indices of the samples of positive weight in the data given.
     problems : list
         One per output.
+    kernel : Kernel or None
+        None for a model with coefficients per feature.
+    X : {ndarray, CSR} of shape (n_rows, n_features)
+        The samples of positive weight; for a precomputed kernel their Gram matrix.
+    projector : ndarray of shape (n_rows, n_rows) or None
+        See `optimargin.kernels.GramMatrix`.
     """
 
     rows: np.ndarray
     problems: list
+    kernel: Any
+    X: Any
+    projector: np.ndarray | None = None
+
+    def coordinates(self, X, active):
+        """Return new samples as closed forms need them (`optimargin.held_out.left_out_models`).
+
+        Parameters
+        ----------
+        X : {ndarray, CSR} of shape (n_new, n_features)
+            For a precomputed kernel its values with all samples of the data given.
+        active : ndarray of shape (n_active,)
+            Some of the problems' samples.
+
+        Returns
+        -------
+        new : ndarray of shape (n_new, n_active) or (n_new, n_coef)
+            Kernel values with the active samples, or features.
+        """
+        return _coordinates(self.problems[0].design, self, X, active)
+
+
+@singledispatch
+def _coordinates(design, rebuilt, X, active):
+    raise TypeError(f"A {type(design).__name__} has no coordinates for new samples.")
+
+
+@_coordinates.register
+def _(design: FeatureDesign, rebuilt, X, active):
+    return FeatureDesign(X, design.center).feature_rows(np.arange(X.shape[0]))
+
+
+@_coordinates.register
+def _(design: LandmarkDesign, rebuilt, X, active):
+    return design.features_of(X)
+
+
+@_coordinates.register
+def _(design: LinearGramDesign, rebuilt, X, active):
+    center, Y = design.center, rebuilt.X[active]
+    products = safe_sparse_dot(X, Y.T, dense_output=True).astype(np.float64, copy=False)
+    if center is None:
+        return products
+    return products - (X @ center)[:, None] - Y @ center + center @ center
+
+
+@_coordinates.register
+def _(design: SampleSpaceDesign, rebuilt, X, active):
+    kernel, projector = rebuilt.kernel, rebuilt.projector
+    columns = active if projector is None else np.arange(design.n_samples)
+    if kernel.is_precomputed:
+        K = X[:, rebuilt.rows[columns]]
+    else:
+        K = kernel(X, rebuilt.X[columns])
+    K = K.astype(np.float64, copy=False)
+    return K if projector is None else K @ projector[:, active]
 
 
 def rebuild(
@@ -48,20 +115,21 @@ def rebuild(
     objective, made_kernel, X, targets, rows = prepare(X, targets, objective, total_weight, kernel)
     plan = plan_closed_form(X, objective, made_kernel, options, solved_by)
     if plan.landmarks:
-        design = known_landmarks(made_kernel, X, model.vectors, plan.max_bytes)
+        made = MadeDesign(known_landmarks(made_kernel, X, model.vectors, plan.max_bytes))
     else:
-        design = make_design(
+        made = make_design(
             plan,
             made_kernel,
             X,
             targets[0].weight,
             fit_intercept=options.fit_intercept,
             notify=lambda fact: None,  # the user was told when the model was fitted
-        ).design
+        )
     problems = [
-        objective.problem(design, target, fit_intercept=options.fit_intercept) for target in targets
+        objective.problem(made.design, target, fit_intercept=options.fit_intercept)
+        for target in targets
     ]
-    return Rebuilt(rows, problems)
+    return Rebuilt(rows, problems, made_kernel, X, made.projector)
 
 
 def solution_of(rebuilt, model, k, options, objective_value=None):
