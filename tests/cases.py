@@ -125,6 +125,8 @@ ESTIMATORS = {
     "ODM-nystrom": EstimatorCase(
         ODMClassifier(approximation="nystrom", n_components=100, random_state=0), digits=1e-5
     ),
+    "ODM-sigmoid": EstimatorCase(ODMClassifier(calibration="sigmoid")),
+    "LinearODM-isotonic": EstimatorCase(LinearODMClassifier(calibration="isotonic")),
     "LDM": EstimatorCase(LDMClassifier()),
     "LinearLDM": EstimatorCase(LinearLDMClassifier()),
     "LinearODM-CV": EstimatorCase(LinearODMClassifierCV(max_evals=6)),

@@ -27,12 +27,16 @@ def problem(n_classes=2):
 
 def run(model, X):
     session = onnxruntime.InferenceSession(model.SerializeToString())
-    assert [output.name for output in session.get_outputs()] == ["label", "scores"]
+    names = [output.name for output in session.get_outputs()]
+    assert names == ["label", "scores", "probabilities"][: len(names)]
     return session.run(None, {"X": X})
 
 
 def check(model, X, dtype):
-    label, scores = run(to_onnx(model, dtype=dtype), X.astype(dtype))
+    label, scores, *probabilities = run(to_onnx(model, dtype=dtype), X.astype(dtype))
+    assert bool(probabilities) == hasattr(model, "predict_proba")
+    if probabilities:
+        np.testing.assert_allclose(probabilities[0], model.predict_proba(X), rtol=0, atol=1e-5)
     expected = model.decision_function(X)
     assert scores.dtype == dtype
     assert scores.shape == expected.shape
@@ -62,6 +66,15 @@ def test_other_classifiers(name, n_classes, dtype):
     X, y = problem(n_classes)
     options = {"max_evals": 4} if name.endswith("CV") else {}
     check(getattr(optimargin, name)(**options).fit(X, y), X, dtype)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("kind", ["sigmoid", "isotonic", "temperature"])
+@pytest.mark.parametrize("estimator", [LinearODMClassifier, ODMClassifier])
+def test_probabilities(estimator, kind, n_classes, dtype):
+    X, y = problem(n_classes)
+    check(estimator(calibration=kind).fit(X - 3, y), X - 3, dtype)
 
 
 def test_sparse_training_data_and_an_approximation():

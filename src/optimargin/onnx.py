@@ -4,7 +4,8 @@ The converters are registered with skl2onnx, so pipelines with scikit-learn's tr
 exported completely. A graph has one input, ``X`` of shape (n_samples, n_features). That of a
 classifier has two outputs: ``label``, as `predict` returns it, and ``scores``, as
 `decision_function` does, and so has that of a novelty detector; that of a regressor has one,
-``predictions``.
+``predictions``. Calibrated classifiers have a third one, ``probabilities``, as `predict_proba`
+returns them.
 """
 
 import re
@@ -15,6 +16,7 @@ from sklearn.base import is_outlier_detector, is_regressor
 from sklearn.utils.validation import check_is_fitted
 
 import optimargin
+from optimargin.calibration import CalibrationMap
 from optimargin.kernels import KERNELS, Kernel
 from optimargin.margins import unwrap
 
@@ -142,8 +144,8 @@ def _declare(scope, model, inputs, custom_parsers=None):
     """Return the outputs of a model (skl2onnx calls this a parser)."""
     operator = scope.declare_local_operator(f"Optimargin{type(model).__name__}", model)
     operator.inputs.extend(inputs)
-    names = ("predictions",) if is_regressor(model) else ("label", "scores")
-    for name, type_ in zip(names, _output_types(operator), strict=True):
+    names = ("predictions",) if is_regressor(model) else ("label", "scores", "probabilities")
+    for name, type_ in zip(names, _output_types(operator), strict=False):
         operator.outputs.append(scope.declare_local_variable(name, type_))
     return operator.outputs
 
@@ -159,12 +161,19 @@ def _output_types(operator):
     score = DoubleTensorType if is_double else FloatTensorType
     if is_regressor(model):
         n_targets = model.intercept_.size
-        return (score([None] if n_targets == 1 else [None, n_targets]),)
+        return [score([None] if n_targets == 1 else [None, n_targets])]
     if is_outlier_detector(model):
-        return Int64TensorType([None]), score([None])
+        return [Int64TensorType([None]), score([None])]
     classes = model.classes_
     label, _ = _LABELS.get(classes.dtype.kind, _INTEGERS)
-    return label([None]), score([None] if classes.size == 2 else [None, classes.size])
+    types = [label([None]), score([None] if classes.size == 2 else [None, classes.size])]
+    if _is_calibrated(model):
+        types.append(score([None, classes.size]))
+    return types
+
+
+def _is_calibrated(est):
+    return hasattr(est, "predict_proba") and hasattr(est, "calibration_")
 
 
 def _convert_regressor(scope, operator, container):
@@ -183,7 +192,11 @@ def _convert_classifier(scope, operator, container):
     classes = est.classes_
     _, label_type = _LABELS.get(classes.dtype.kind, _INTEGERS)
     scores = graph.scores(unwrap(est), operator.inputs[0])
-    label, score = ([output] for output in operator.outputs)
+    label, score, *probability = ([output] for output in operator.outputs)
+    if probability:
+        made = CalibrationMap(**est.calibration_)
+        node = graph.probabilities(made, scores, classes.size, probability[0])
+        node.add_to(scope, container)
     if classes.size == 2:
         scores = graph.op("Reshape", scores, np.array([-1]), output_names=score)
         positive = graph.op("Greater", scores, graph.number(0))
@@ -238,6 +251,48 @@ class Graph:
             kernel = est._kernel.onnx(self, X, vectors)
             values = self.op("MatMul", kernel, self.array(est.dual_coef_.T))
         return self.op("Add", values, self.array(est.intercept_))
+
+    def probabilities(self, made, scores, n_classes, output_names):
+        """Return the probabilities of all classes, of shape (n_samples, n_classes).
+
+        Parameters
+        ----------
+        made : CalibrationMap
+        scores : node
+            Decision values, of shape (n_samples, 1 or n_classes).
+        n_classes : int
+        output_names : list
+            The output that the last node is.
+        """
+        odds = self._log_odds(made, scores)
+        if n_classes == 2:
+            both = self.op("MatMul", odds, self.array([[-1.0, 1.0]]))
+            return self.op("Sigmoid", both, output_names=output_names)
+        if made.knots.size == 0:
+            return self.op("Softmax", odds, axis=1, output_names=output_names)
+        values = self.op("Sigmoid", odds)
+        total = self.op("MatMul", values, self.array(np.ones((n_classes, 1))))
+        return self.op("Div", values, total, output_names=output_names)
+
+    def _log_odds(self, made, scores):
+        """Return a sum of pieces: how far a score goes through each, times its slope."""
+        if made.knots.size == 0:
+            return self.op("Mul", scores, self.number(made.slope))
+        x, z = made.knots, made.log_odds
+        column = self.op("Reshape", scores, np.array([-1, 1]))
+        pieces = []
+        if x.size > 1:
+            way = self.op("Max", self.op("Sub", column, self.array(x[:-1])), self.number(0))
+            way = self.op("Min", way, self.array(np.diff(x)))
+            slopes = np.diff(z) / np.diff(x)
+            pieces.append(self.op("MatMul", way, self.array(slopes[:, None])))
+        for end, limit in ((x[0], "Min"), (x[-1], "Max")):
+            beyond = self.op(limit, self.op("Sub", column, self.number(end)), self.number(0))
+            pieces.append(self.op("Mul", beyond, self.number(made.slope)))
+        total = self.op("Add", pieces[0], self.number(z[0]))
+        for piece in pieces[1:]:
+            total = self.op("Add", total, piece)
+        return self.op("Reshape", total, self.op("Shape", scores))
 
 
 def _dense(array):

@@ -48,6 +48,8 @@ ESTIMATORS = [
     ODMClassifier(solver="newton_cg"),
     ODMClassifier(solver="dcd"),
     ODMClassifier(approximation="nystrom", n_components=20),
+    ODMClassifier(calibration="sigmoid"),
+    LinearODMClassifier(calibration="isotonic"),
     LDMClassifier(),
     LinearLDMClassifier(),
     ODMClassifierCV(max_evals=4),
@@ -71,6 +73,12 @@ ESTIMATORS = [
     MaximalAverageMargin(),
 ]
 MORE_ESTIMATORS = [
+    ODMClassifier(calibration="isotonic"),
+    ODMClassifier(calibration="sigmoid", approximation="nystrom", n_components=20),
+    LinearODMClassifier(calibration="sigmoid", class_weight="balanced"),
+    LinearODMClassifier(calibration="temperature"),
+    LinearODMClassifierCV(C1s=[1, 16], C2s=[4], Ds=[0.2], calibration="isotonic"),
+    ODMClassifierCV(max_evals=4, calibration=None),
     LinearODMClassifier(C2=0.0, D=0.0),
     LinearODMClassifier(warm_start=True),
     *(LinearODMClassifier(solver=s) for s in solvers_of(LinearODMClassifier) if s != "svrg"),

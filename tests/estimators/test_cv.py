@@ -46,7 +46,8 @@ def test_exact_folds_equal_grid_search(selector, estimator, gammas, class_weight
     X, y = X[150 - 50 * n_classes :], y[150 - 50 * n_classes :]
     cv = StratifiedKFold(4, shuffle=True, random_state=0)
     of_kernel = {} if gammas is None else {"gammas": gammas}
-    chosen = selector(**GRID, **of_kernel, cv=cv, class_weight=class_weight).fit(X, y)
+    settings = {"cv": cv, "class_weight": class_weight, "calibration": None}
+    chosen = selector(**GRID, **of_kernel, **settings).fit(X, y)
     param_grid = PARAM_GRID | ({} if gammas is None else {"gamma": gammas})
     reference = GridSearchCV(estimator(class_weight=class_weight), param_grid, cv=cv).fit(X, y)
     assert chosen.cv_results_["params"] == reference.cv_results_["params"]
@@ -160,7 +161,7 @@ def test_search_without_width_for_other_kernels(kernel):
 
 def test_fitted_attributes_are_those_of_the_refitted_estimator():
     X, y = make_data()
-    model = ODMClassifierCV(**GRID, widths=[1.0]).fit(X, y)
+    model = ODMClassifierCV(**GRID, widths=[1.0], calibration=None).fit(X, y)
     point = {name: getattr(model, f"{name}_") for name in ("C1", "C2", "D", "gamma")}
     reference = ODMClassifier(**point).fit(X, y)
     for name, value in vars(reference).items():

@@ -119,7 +119,25 @@ class BaseLearner(StoreMixin, DocLinkMixin, CallbackSupportMixin, BaseEstimator,
         """Return what says what scores mean, or None."""
         return
 
-    def _fit(self, X, y, sample_weight):
+    def _further_attributes(self, X, y, weight, task, fit, held_out) -> dict[str, Any]:
+        """Return what is learnt from held-out values, after a fit.
+
+        Parameters
+        ----------
+        X, y, weight
+            The training data, validated.
+        task : Task
+        fit : Fit
+        held_out : HeldOutDecision or None
+            Values that a search for parameters has found.
+        """
+        return {}
+
+    def _shift(self) -> Any:
+        """Return what was added to the decision values of the minimum, per output."""
+        return np.zeros(self._model.intercept.size)
+
+    def _fit(self, X, y, sample_weight, held_out=None):
         """Fit to data in memory and store what was found."""
         given = (X, y, sample_weight)
         X, y, about = self._validated_training(X, y, ensure_all_finite=False)
@@ -141,7 +159,9 @@ class BaseLearner(StoreMixin, DocLinkMixin, CallbackSupportMixin, BaseEstimator,
                 notify=notify_user,
                 asked_by=type(self).__name__,
             )
-        self._store({**about, **task.attributes(), **fit.attributes(), "_training_data": given})
+            further = self._further_attributes(X, y, weight, task, fit, held_out)
+        found = {**task.attributes(), **fit.attributes(), **further}
+        self._store({**about, **found, "_training_data": given})
         warn_if_short(self, fit)
         return self
 

@@ -52,10 +52,11 @@ class HeldOutValues(BaseLearner):
         if rows.size < len(y):
             # Samples of zero weight took no part: their value is that of the model itself.
             scores[:] = self._scores(X)
+        shift = self._shift()
         with explained():
             for k, solution in enumerate(solutions):
                 scale = solution[0].target.scale
-                scores[rows, k] = scale.restored(left_out(rows, *solution))
+                scores[rows, k] = scale.restored(left_out(rows, *solution)) + shift[k]
         return one_or_all(scores)
 
     def _rebuilt_solutions(self, X, y, sample_weight):

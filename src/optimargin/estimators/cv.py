@@ -30,6 +30,7 @@ from optimargin.estimators._callbacks import CallbackSupportMixin, FitTasks, wit
 from optimargin.estimators._classifier import CLASS_WEIGHT, Classifier, no_probabilities
 from optimargin.estimators._doc_link import DocLinkMixin
 from optimargin.estimators._forms import KERNEL_CONSTRAINTS
+from optimargin.estimators._probabilities import HeldOutDecision
 from optimargin.estimators._store import StoreMixin, public_attributes
 from optimargin.kernels import KernelChoice
 from optimargin.objectives import Objective
@@ -185,12 +186,14 @@ class BaseSelectionCV(
         )
         grid = self._make_grid(data)
         if grid is None:
-            results = self._search(data, routed.splitter.split, tasks)
+            results, held_out = self._search(data, routed.splitter.split, tasks)
         else:
-            results = self._search_grid(data, routed.splitter.split, grid, tasks)
+            results, held_out = self._search_grid(data, routed.splitter.split, grid, tasks)
         point = results["cv_results_"]["params"][results["best_index_"]]
         try:
-            best = self._make_estimator(**point).fit(*given, weight)
+            best = self._make_estimator(**point)
+            best._validate_params()
+            best._fit(*given, weight, held_out)
         except KeyboardInterrupt:
             self._store(results)
             raise
@@ -234,7 +237,7 @@ class BaseSelectionCV(
         return splits
 
     def _search_grid(self, data, split_params, grid, tasks):
-        """Score all grid points and return the results."""
+        """Score all grid points; return the results and, of given folds, held-out values."""
         splits = self._splits(data, split_params)
         criterion = self._criterion(has_grid=True)
         n_splits = 1 if splits is None else len(splits)
@@ -280,10 +283,17 @@ class BaseSelectionCV(
             if np.isfinite(scores).any():
                 self._store(results())
             raise
-        return results()
+        found = results()
+        if splits is None or getattr(self, "calibration", None) is None:
+            return found, None
+        return found, held_out_at(data, splits, grid.points[found["best_index_"]])
 
     def _search(self, data, split_params, tasks):
-        """Search without a grid and return the results."""
+        """Search without a grid; return the results and the held-out values of the chosen point.
+
+        There are none where the search has seen some of the samples only.
+        """
+        n_samples = data.n_samples
         random_state = check_random_state(self.random_state)
         if self.cv is None:
             data = data.sample(self.max_samples, random_state)
@@ -298,6 +308,7 @@ class BaseSelectionCV(
         plain = self._plain_criterion()
         plain_scores: list[float] = []
         is_finalist: list[bool] = []
+        held_out: list[HeldOutDecision] = []
 
         def visit(evaluation, judge=None):
             point = loss.parameters(evaluation.x)
@@ -309,6 +320,7 @@ class BaseSelectionCV(
             points.append(point)
             scores.append(value)
             is_finalist.append(judge is not None)
+            held_out.append(HeldOutDecision(truth.rows, evaluation.decision))
             progress.step(f", best objective {max(scores):.4f}")
             if tasks.tick("evaluation"):
                 raise StopSearch
@@ -331,7 +343,8 @@ class BaseSelectionCV(
             if scores:
                 self._store(results())
             raise
-        return results()
+        found = results()
+        return found, held_out[found["best_index_"]] if data.n_samples == n_samples else None
 
     def _route(self, sample_weight, params):
         """Return what goes to the splitter and to the scorer."""
@@ -391,6 +404,18 @@ class ClassifierCV(ClassifierMixin, BaseSelectionCV):
     decision_function = forwarded(Classifier.decision_function)
     predict = forwarded(Classifier.predict)
     predict_proba = no_probabilities()
+
+
+def held_out_at(data, splits, point):
+    """Return the decision values of the test samples of splits, at a point of a grid."""
+    parameters = dict(point)
+    gamma = parameters.pop("gamma", None)
+    objective = data.make_objective(**parameters)
+    decisions = [
+        data.refitter(gamma, *split).solve(objective).predict_test().decision for split in splits
+    ]
+    rows = np.concatenate([test for _, test in splits])
+    return HeldOutDecision(data.rows[rows], np.concatenate(decisions))
 
 
 def _scorable(rows, weight):

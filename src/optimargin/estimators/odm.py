@@ -7,12 +7,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import _check_partial_fit_first_call, check_classification_targets
 
 from optimargin.estimators._callbacks import with_callbacks
-from optimargin.estimators._classifier import Classifier
 from optimargin.estimators._forms import EXACT_OR_LANDMARKS, WARM_STARTS, LandmarkForm
 from optimargin.estimators._held_out import HeldOutDecisions
+from optimargin.estimators._probabilities import Probabilities, check_uncalibrated
 from optimargin.estimators._stream import StreamMethods
 from optimargin.objectives import LARGEST, ODM
 from optimargin.tasks import Classification, check_known
@@ -27,7 +28,7 @@ ODM_CONSTRAINTS: dict = {
 }
 
 
-class ODMClassifier(HeldOutDecisions, LandmarkForm, Classifier):
+class ODMClassifier(HeldOutDecisions, LandmarkForm, Probabilities):
     """Kernel optimal margin distribution machine.
 
     Minimises ``|w|^2 / 2 + sum_i s_i l(y_i f(x_i)) / sum_i s_i`` over the functions
@@ -88,6 +89,12 @@ class ODMClassifier(HeldOutDecisions, LandmarkForm, Classifier):
     class_weight : dict or "balanced", default=None
         Factors of the sample weights, by class. "balanced" makes the weights of all classes
         sum to the same.
+    calibration : {"sigmoid", "isotonic", "temperature"} or None, default=None
+        How `predict_proba` turns decision values into probabilities; None has none. The map is
+        fitted to leave-one-out decision values in closed form (to those of five folds, fitted
+        again, past 5000 support vectors or, for linear models, 2000 features). "sigmoid" has a
+        slope and a shift, which becomes part of `intercept_`; with more than two classes it is the
+        same as "temperature", a slope alone. "isotonic" needs more data.
     random_state : int, RandomState instance or None, default=None
         For the order of samples in "dcd" and for landmarks.
         None is a fixed seed: the same data give the same model.
@@ -120,6 +127,12 @@ class ODMClassifier(HeldOutDecisions, LandmarkForm, Classifier):
         The certified relative duality gap: no model has an objective lower by more than that.
     solver_ : str
         The solver that was used.
+    calibration_ : dict of ndarray
+        The map from decision values to log-odds, with `calibration`: its ``slope``, the ``shift``
+        that was added to `intercept_`, and ``knots`` and ``log_odds`` of an isotonic map.
+    oob_decision_function_ : ndarray of shape (n_samples,) or (n_samples, n_classes)
+        Decision values of the training samples for models without them, with `calibration`.
+        Identical samples leave together.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -155,7 +168,7 @@ class ODMClassifier(HeldOutDecisions, LandmarkForm, Classifier):
     """
 
     _parameter_constraints: dict = {
-        **Classifier._parameter_constraints,
+        **Probabilities._parameter_constraints,
         **LandmarkForm._parameter_constraints,
         **ODM_CONSTRAINTS,
         **EXACT_OR_LANDMARKS,
@@ -179,6 +192,7 @@ class ODMClassifier(HeldOutDecisions, LandmarkForm, Classifier):
         tol=1e-6,
         max_iter=1000,
         class_weight=None,
+        calibration=None,
         random_state=None,
     ):
         self.C1 = C1
@@ -196,6 +210,7 @@ class ODMClassifier(HeldOutDecisions, LandmarkForm, Classifier):
         self.tol = tol
         self.max_iter = max_iter
         self.class_weight = class_weight
+        self.calibration = calibration
         self.random_state = random_state
 
     def _objective(self):
@@ -231,10 +246,11 @@ class ODMClassifier(HeldOutDecisions, LandmarkForm, Classifier):
         True
         """
         self._check_landmarks_given()
+        check_uncalibrated(self, ValueError)
         return self._fit_chunks(chunks)
 
 
-class LinearODMClassifier(HeldOutDecisions, StreamMethods, Classifier):
+class LinearODMClassifier(HeldOutDecisions, StreamMethods, Probabilities):
     """Linear optimal margin distribution machine.
 
     Minimises ``|w|^2 / 2 + sum_i s_i l(y_i (x_i' w + b)) / sum_i s_i`` with the loss
@@ -270,6 +286,12 @@ class LinearODMClassifier(HeldOutDecisions, StreamMethods, Classifier):
         sum to the same.
     warm_start : bool, default=False
         Start the next `fit` at the current coefficients.
+    calibration : {"sigmoid", "isotonic", "temperature"} or None, default=None
+        How `predict_proba` turns decision values into probabilities; None has none. The map is
+        fitted to leave-one-out decision values in closed form (to those of five folds, fitted
+        again, past 5000 support vectors or, for linear models, 2000 features). "sigmoid" has a
+        slope and a shift, which becomes part of `intercept_`; with more than two classes it is the
+        same as "temperature", a slope alone. "isotonic" needs more data.
     random_state : int, RandomState instance or None, default=None
         For the order of samples in "dcd" and "svrg" and in `partial_fit`.
         None is a fixed seed: the same data give the same model.
@@ -294,6 +316,12 @@ class LinearODMClassifier(HeldOutDecisions, StreamMethods, Classifier):
         The solver that was used.
     t_ : int
         Samples seen by `partial_fit`, after a call of it.
+    calibration_ : dict of ndarray
+        The map from decision values to log-odds, with `calibration`: its ``slope``, the ``shift``
+        that was added to `intercept_`, and ``knots`` and ``log_odds`` of an isotonic map.
+    oob_decision_function_ : ndarray of shape (n_samples,) or (n_samples, n_classes)
+        Decision values of the training samples for models without them, with `calibration`.
+        Identical samples leave together.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -323,7 +351,7 @@ class LinearODMClassifier(HeldOutDecisions, StreamMethods, Classifier):
     """
 
     _parameter_constraints: dict = {
-        **Classifier._parameter_constraints,
+        **Probabilities._parameter_constraints,
         **ODM_CONSTRAINTS,
         **WARM_STARTS,
     }
@@ -339,6 +367,7 @@ class LinearODMClassifier(HeldOutDecisions, StreamMethods, Classifier):
         tol=1e-6,
         max_iter=1000,
         class_weight=None,
+        calibration=None,
         warm_start=False,
         random_state=None,
     ):
@@ -350,6 +379,7 @@ class LinearODMClassifier(HeldOutDecisions, StreamMethods, Classifier):
         self.tol = tol
         self.max_iter = max_iter
         self.class_weight = class_weight
+        self.calibration = calibration
         self.warm_start = warm_start
         self.random_state = random_state
 
@@ -385,8 +415,10 @@ class LinearODMClassifier(HeldOutDecisions, StreamMethods, Classifier):
         >>> bool(model.dual_gap_ <= 1e-6)
         True
         """
+        check_uncalibrated(self, ValueError)
         return self._fit_chunks(chunks)
 
+    @available_if(check_uncalibrated)
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(
         self,
@@ -395,7 +427,7 @@ class LinearODMClassifier(HeldOutDecisions, StreamMethods, Classifier):
         classes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> Self:
-        """Learn from one batch of a stream that does not fit in memory.
+        """Learn from one batch of a stream that does not fit in memory; without `calibration`.
 
         Every call makes one pass of stochastic gradient steps over the batch. With t samples
         seen the step is ``1 / (t + t0)``, so that (Robbins and Monro) the coefficients converge

@@ -1,5 +1,8 @@
 """ODM classifiers that choose their own parameters."""
 
+from sklearn.utils.metaestimators import available_if
+
+from optimargin.estimators._probabilities import CALIBRATION, check_calibrated
 from optimargin.estimators.cv import GRID, ClassifierCV, KernelSelectionCV, forwarded
 from optimargin.estimators.odm import LinearODMClassifier, ODMClassifier
 from optimargin.objectives import ODM
@@ -11,11 +14,14 @@ class _ODMSelectionCV(ClassifierCV):
     _objective_type = ODM
     _parameter_constraints: dict = {
         **ClassifierCV._parameter_constraints,
+        **CALIBRATION,
         "C1s": GRID,
         "C2s": GRID,
         "Ds": GRID,
     }
 
+    predict_proba = available_if(check_calibrated)(forwarded(ODMClassifier.predict_proba))
+    predict_log_proba = available_if(check_calibrated)(forwarded(ODMClassifier.predict_log_proba))
     # The parameters stay those chosen with all samples.
     loo_decision_function = forwarded(ODMClassifier.loo_decision_function)
     kfold_decision_function = forwarded(ODMClassifier.kfold_decision_function)
@@ -65,6 +71,9 @@ class ODMClassifierCV(KernelSelectionCV, _ODMSelectionCV):
         1000 samples a point keeps the threads of BLAS busy by itself.
     verbose : int, default=0
         Above zero, progress and the time left are written to standard error.
+    calibration : {"sigmoid", "isotonic", "temperature"} or None, default="sigmoid"
+        As in `ODMClassifier`; by the held-out values of the search at the chosen point, where it
+        has seen all samples.
     random_state : int, RandomState instance or None, default=0
         Deals samples out to folds and places the first points of the search. The default
         makes fits reproducible.
@@ -147,6 +156,7 @@ class ODMClassifierCV(KernelSelectionCV, _ODMSelectionCV):
         tol=1e-6,
         max_iter=1000,
         class_weight=None,
+        calibration="sigmoid",
         random_state=0,
     ):
         self.C1s = C1s
@@ -169,6 +179,7 @@ class ODMClassifierCV(KernelSelectionCV, _ODMSelectionCV):
         self.tol = tol
         self.max_iter = max_iter
         self.class_weight = class_weight
+        self.calibration = calibration
         self.random_state = random_state
 
 
@@ -183,7 +194,7 @@ class LinearODMClassifierCV(_ODMSelectionCV):
         As in `ODMClassifierCV`.
     fit_intercept, solver, tol, max_iter, class_weight
         As in `LinearODMClassifier`.
-    cv, scoring, max_evals, n_jobs, verbose, random_state
+    cv, scoring, max_evals, n_jobs, verbose, calibration, random_state
         As in `ODMClassifierCV`.
     max_samples : int or None, default=20000
         As in `ODMClassifierCV`.
@@ -234,6 +245,7 @@ class LinearODMClassifierCV(_ODMSelectionCV):
         tol=1e-6,
         max_iter=1000,
         class_weight=None,
+        calibration="sigmoid",
         random_state=0,
     ):
         self.C1s = C1s
@@ -250,4 +262,5 @@ class LinearODMClassifierCV(_ODMSelectionCV):
         self.tol = tol
         self.max_iter = max_iter
         self.class_weight = class_weight
+        self.calibration = calibration
         self.random_state = random_state

@@ -41,6 +41,7 @@ from optimargin.solvers import Newton
 _BLOCK_ELEMENTS = 1 << 20  # 8 MB of float64 for a block of packed rows
 _EXACT_GAP = 1e-14
 _SINGULAR = 1e-13  # of a pivot that is at most one
+_SHARP = 1e-12  # a relative gap at which a point solves the system of its active set
 
 
 def leave_one_out(problem, coef, intercept, *, share=None, exact=False):
@@ -182,10 +183,22 @@ class SampleSystem(_System):
     def __init__(self, problem, point):
         super().__init__(problem, point)
         self._inverse = None
+        self.theta, self.intercept = point.coef[self.active], point.intercept
         if self.active.size:
             self._factor = Factor(self.matrix_of(slice(None)))
             self._ones = self._factor.solve(self.root)
             self._border = self.root @ self._ones
+            if point.relative_gap > _SHARP:
+                self._settle()
+
+    def _settle(self):
+        """Replace an approximate solution by that of the system, which the factor gives."""
+        solved = self._factor.solve(self.root * self.aim)
+        if self.problem.fit_intercept:
+            self.intercept = self.root @ solved / self._border
+            solved -= self.intercept * self._ones
+        self.theta = self.root * solved
+        self.decision[self.active] = self.aim - self.theta / self.root**2
 
     def matrix_of(self, part):
         """Return ``I + C^1/2 K C^1/2`` of a part of the active set."""
@@ -208,8 +221,7 @@ class SampleSystem(_System):
             pivot = 1 - share[self.active] * (1 - pivot)
         known = pivot > _SINGULAR
         change = np.zeros(self.active.size)
-        theta = self.point.coef[self.active[known]]
-        change[known] = theta / (self.root[known] ** 2 * pivot[known])
+        change[known] = self.theta[known] / (self.root[known] ** 2 * pivot[known])
         return change, known
 
     def influence(self, new):
@@ -229,13 +241,13 @@ class SampleSystem(_System):
 
     def model_without(self, rows):
         """Return the model without `rows`."""
-        coef, intercept = self.point.coef.copy(), self.point.intercept
+        coef, intercept = self.point.coef.copy(), self.intercept
         is_left_out = np.isin(self.active, rows)
         left_out = np.flatnonzero(is_left_out)
         if left_out.size == self.active.size:
             return _SampleModel(self, np.zeros_like(coef), intercept, left_out[:0])
         columns = self._inverse_columns(left_out)
-        theta = coef[self.active]
+        theta = self.theta
         u = theta[left_out] / self.root[left_out]
         if u.size:
             u = solve_spd(np.ascontiguousarray(columns[left_out]), u)
@@ -268,6 +280,10 @@ class FeatureSystem(_System):
         right = np.append(design.represent(pull), pull.sum())
         self._size = n_coef + problem.fit_intercept
         self._full = np.ascontiguousarray(matrix[: self._size, : self._size]), right[: self._size]
+        if point.relative_gap > _SHARP:
+            # An approximate solution is replaced by that of the system.
+            coef, intercept = self.split(Factor(self._full[0]).solve(self._full[1]))
+            self.decision = design.decision(coef) + intercept
 
     def changes(self, share=None):
         """Return u, and where it is known."""

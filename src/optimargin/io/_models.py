@@ -25,6 +25,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from optimargin._checks import check_sparse
+from optimargin.calibration import CalibrationMap
 from optimargin.held_out.calibration import from_arrays
 from optimargin.io._archive import NotPlainError, archive_classifier
 from optimargin.io._files import write_atomically
@@ -310,6 +311,8 @@ def _check_learner(est):
             raise ValueError(f"{name} holds values that are not finite")
     if "intercept_" not in arrays:
         return
+    if "calibration_" in arrays:
+        _check_calibration(est)
     if not hasattr(est, "classes_"):
         _check_shapes(est, arrays, np.size(est.intercept_))
         if "_reference" in vars(est):
@@ -366,6 +369,22 @@ def _check_indices(support, size):
     rises = (support[1:] > support[:-1]).all()
     if support.size and not (rises and support[0] >= 0 and support[-1] < size):
         raise ValueError("support_ holds indices that are out of range or out of order")
+
+
+def _check_calibration(est):
+    """Raise ValueError unless the map of a loaded classifier is one."""
+    made = CalibrationMap(**est.calibration_)
+    knots, log_odds = (
+        np.asarray(values, dtype=np.float64) for values in (made.knots, made.log_odds)
+    )
+    if not (np.isfinite(made.slope) and made.slope > 0):
+        raise ValueError("the slope of calibration_ is not positive")
+    if np.shape(made.shift) != est.intercept_.shape or not np.isfinite(made.shift).all():
+        raise ValueError("the shift of calibration_ does not fit the intercept")
+    if knots.ndim != 1 or knots.shape != log_odds.shape:
+        raise ValueError("knots and log_odds of calibration_ have different shapes")
+    if not all((np.diff(v) > 0).all() and np.isfinite(v).all() for v in (knots, log_odds)):
+        raise ValueError("knots and log_odds of calibration_ do not increase")
 
 
 def _plain(value):

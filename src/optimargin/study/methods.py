@@ -146,8 +146,8 @@ def _build_odml(problem, params, *, per_sample):
 
 def _odm_cv(problem, **options):
     if problem.kernel == "linear":
-        return LinearODMClassifierCV(**options)
-    return ODMClassifierCV(**options)
+        return LinearODMClassifierCV(calibration=None, **options)
+    return ODMClassifierCV(calibration=None, **options)
 
 
 def _chosen(problem, search):

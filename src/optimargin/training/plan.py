@@ -54,6 +54,11 @@ _COMPILED_UP_TO = 2**21  # elements of X: above, the interpreter's share in a so
 _FEW_FEATURES = 256  # up to which updates by single rows beat products of matrices
 _LDM_WARM_UP_TO = 1000  # samples up to which warm starts outweigh the size of their Gram matrix
 
+# Held-out values of a fit: benchmarks/uncertainty.py
+_CLOSED_FORM_ACTIVE_UP_TO = 5000  # active samples whose kernel matrix is factorised
+_CLOSED_FORM_FEATURES_UP_TO = 2000  # features whose normal equations are
+_FOLDS = 5  # fits where there is no closed form
+
 # Chunks: benchmarks/out_of_core.py, benchmarks/dask_cluster.py
 _CHUNKED_FACTORISE_UP_TO = (
     2000  # features, past which a Hessian costs more than the rounds it saves
@@ -155,6 +160,29 @@ def plan_closed_form(X, objective, kernel, options: Options, solved_by: str) -> 
     ):
         return Plan("newton", "panels", np.dtype(np.float64), options.max_bytes)
     return plan_fit(X, objective, kernel, options)
+
+
+def plan_held_out(X, kernel: Kernel | None, options: Options, n_active: int) -> int | None:
+    """Return the number of folds to be fitted for held-out values, or None for the closed form.
+
+    Parameters
+    ----------
+    X : {ndarray, CSR} of shape (n_samples, n_features)
+    kernel : Kernel or None
+    options : Options
+    n_active : int
+        The samples that support the model.
+    """
+    if options.approximation is not None:
+        return None
+    is_wide = X.shape[0] < X.shape[1]
+    if kernel is None:
+        in_samples = is_wide and not issparse(X)
+    else:
+        in_samples = not kernel.is_linear or is_wide
+    if in_samples:
+        return None if n_active <= _CLOSED_FORM_ACTIVE_UP_TO else _FOLDS
+    return None if X.shape[1] <= _CLOSED_FORM_FEATURES_UP_TO else _FOLDS
 
 
 @dataclass(frozen=True)

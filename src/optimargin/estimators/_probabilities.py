@@ -1,0 +1,153 @@
+"""Probabilities from held-out decision values."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.utils._param_validation import StrOptions
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from optimargin.calibration import CALIBRATIONS, CalibrationMap, calibrate
+from optimargin.estimators._classifier import Classifier
+from optimargin.tasks import one_or_all
+
+CALIBRATION: dict = {"calibration": [StrOptions(set(CALIBRATIONS)), None]}
+
+
+@dataclass(frozen=True)
+class HeldOutDecision:
+    """Decision values of samples that took no part in the models they are of.
+
+    Attributes
+    ----------
+    rows : ndarray of shape (n_values,)
+        The samples; one may occur several times, or not at all.
+    decision : ndarray of shape (n_values, n_outputs)
+    """
+
+    rows: np.ndarray
+    decision: np.ndarray
+
+    def per_sample(self, n_samples):
+        """Return the mean value of each sample, or None where some have none."""
+        times = np.bincount(self.rows, minlength=n_samples)
+        if not times.all():
+            return None
+        out = np.zeros((n_samples, self.decision.shape[1]))
+        np.add.at(out, self.rows, self.decision)
+        return out / times[:, None]
+
+
+def check_calibrated(estimator):
+    """Raise AttributeError, with what to do about it, where there are no probabilities."""
+    if estimator.calibration is None:
+        raise AttributeError(
+            f"{type(estimator).__name__} has no probabilities with calibration=None: set "
+            "calibration='sigmoid' before fit."
+        )
+    return True
+
+
+def check_uncalibrated(estimator, error=AttributeError):
+    """Raise an error for ways of fitting that have no held-out values."""
+    if estimator.calibration is not None:
+        raise error(
+            f"calibration={estimator.calibration!r} needs all data at once, which chunks and "
+            "streams are not: set calibration=None, and calibrate on other data, for example with "
+            "sklearn.calibration.CalibratedClassifierCV(FrozenEstimator(model))."
+        )
+    return True
+
+
+class Probabilities(Classifier):
+    """A classifier that may fit a map from decision values to probabilities."""
+
+    _parameter_constraints: dict = {**Classifier._parameter_constraints, **CALIBRATION}
+
+    def _further_attributes(self, X, y, weight, task, fit, held_out):
+        """Return the map, the shifted intercept and the values they come from."""
+        if self.calibration is None:
+            return {}
+        if self.calibration == "isotonic" and not self.fit_intercept and task.n_outputs == 1:
+            raise ValueError(
+                "calibration='isotonic' needs fit_intercept=True: where its probabilities cross "
+                "one half becomes part of the intercept. Without an intercept use 'temperature'."
+            )
+        if held_out is None:
+            from optimargin.held_out.of_fit import held_out_of_fit  # the command starts without it
+
+            values = held_out_of_fit(
+                X, y, weight, task, fit, kernel=self._kernel_choice(), options=self._options()
+            )
+            held_out = HeldOutDecision(np.arange(len(y)), values)
+        encoded = task.strata(y)
+        counted = task.factor[encoded] if weight is None else task.factor[encoded] * weight
+        times = np.bincount(held_out.rows, minlength=len(y))
+        made = calibrate(
+            self.calibration,
+            held_out.decision,
+            encoded[held_out.rows],
+            (counted / np.maximum(times, 1))[held_out.rows],
+            shiftable=self.fit_intercept,
+        )
+        dtype = fit.model.intercept.dtype
+        found: dict[str, Any] = {
+            "intercept_": (fit.model.intercept + made.shift).astype(dtype),
+            "calibration_": made.attributes(),
+        }
+        values = held_out.per_sample(len(y))
+        if values is not None:
+            found["oob_decision_function_"] = one_or_all(values + made.shift)
+        return found
+
+    def _shift(self):
+        if "calibration_" not in vars(self):
+            return super()._shift()
+        return self.calibration_["shift"]
+
+    @available_if(check_calibrated)
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Return the probabilities of the classes; only with `calibration`.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n_samples, n_classes)
+            In the order of `classes_`. The most probable class is the one that `predict` returns.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import make_moons
+        >>> from optimargin import ODMClassifier
+        >>> X, y = make_moons(200, noise=0.2, random_state=0)
+        >>> model = ODMClassifier(calibration="sigmoid").fit(X, y)
+        >>> model.predict_proba(X[:3]).shape
+        (3, 2)
+        >>> bool((model.predict_proba(X).argmax(axis=1) == model.predict(X)).all())
+        True
+        """
+        check_is_fitted(self)
+        if "calibration_" not in vars(self):
+            raise ValueError(
+                f"The model was fitted without calibration={self.calibration!r}: fit it again."
+            )
+        return CalibrationMap(**self.calibration_).probabilities(self._scores(X))
+
+    @available_if(check_calibrated)
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        """Return the logarithms of the probabilities of the classes; only with `calibration`.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        log_probabilities : ndarray of shape (n_samples, n_classes)
+        """
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
