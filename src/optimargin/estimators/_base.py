@@ -133,6 +133,10 @@ class BaseLearner(StoreMixin, DocLinkMixin, CallbackSupportMixin, BaseEstimator,
         """
         return {}
 
+    def _kept_attributes(self, X, y, weight, task, fit) -> dict[str, Any]:
+        """Return what a fitted estimator keeps of its training samples, for itself."""
+        return {}
+
     def _shift(self) -> Any:
         """Return what was added to the decision values of the minimum, per output."""
         return np.zeros(self._model.intercept.size)
@@ -159,7 +163,10 @@ class BaseLearner(StoreMixin, DocLinkMixin, CallbackSupportMixin, BaseEstimator,
                 notify=notify_user,
                 asked_by=type(self).__name__,
             )
-            further = self._further_attributes(X, y, weight, task, fit, held_out)
+            further = {
+                **self._further_attributes(X, y, weight, task, fit, held_out),
+                **self._kept_attributes(X, y, weight, task, fit),
+            }
         found = {**task.attributes(), **fit.attributes(), **further}
         self._store({**about, **found, "_training_data": given})
         warn_if_short(self, fit)

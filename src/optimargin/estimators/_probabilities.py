@@ -75,10 +75,20 @@ class Probabilities(Classifier):
                 "one half becomes part of the intercept. Without an intercept use 'temperature'."
             )
         if held_out is None:
-            from optimargin.held_out.of_fit import held_out_of_fit  # the command starts without it
+            from optimargin.held_out.of_fit import TrainedOn, held_out_of_fit  # slow to import
 
             values = held_out_of_fit(
-                X, y, weight, task, fit, kernel=self._kernel_choice(), options=self._options()
+                TrainedOn(
+                    X,
+                    y,
+                    weight,
+                    task,
+                    fit.objective,
+                    fit.model,
+                    self._kernel_choice(),
+                    self._options(),
+                    fit.solver,
+                )
             )
             held_out = HeldOutDecision(np.arange(len(y)), values)
         encoded = task.strata(y)

@@ -12,9 +12,9 @@ from sklearn.utils.multiclass import _check_partial_fit_first_call, check_classi
 
 from optimargin.estimators._callbacks import with_callbacks
 from optimargin.estimators._forms import EXACT_OR_LANDMARKS, WARM_STARTS, LandmarkForm
-from optimargin.estimators._held_out import HeldOutDecisions
 from optimargin.estimators._probabilities import Probabilities, check_uncalibrated
 from optimargin.estimators._stream import StreamMethods
+from optimargin.estimators._uncertainty import PredictionSets
 from optimargin.objectives import LARGEST, ODM
 from optimargin.tasks import Classification, check_known
 
@@ -28,7 +28,7 @@ ODM_CONSTRAINTS: dict = {
 }
 
 
-class ODMClassifier(HeldOutDecisions, LandmarkForm, Probabilities):
+class ODMClassifier(PredictionSets, LandmarkForm, Probabilities):
     """Kernel optimal margin distribution machine.
 
     Minimises ``|w|^2 / 2 + sum_i s_i l(y_i f(x_i)) / sum_i s_i`` over the functions
@@ -250,7 +250,7 @@ class ODMClassifier(HeldOutDecisions, LandmarkForm, Probabilities):
         return self._fit_chunks(chunks)
 
 
-class LinearODMClassifier(HeldOutDecisions, StreamMethods, Probabilities):
+class LinearODMClassifier(PredictionSets, StreamMethods, Probabilities):
     """Linear optimal margin distribution machine.
 
     Minimises ``|w|^2 / 2 + sum_i s_i l(y_i (x_i' w + b)) / sum_i s_i`` with the loss

@@ -25,6 +25,7 @@ class _ODMSelectionCV(ClassifierCV):
     # The parameters stay those chosen with all samples.
     loo_decision_function = forwarded(ODMClassifier.loo_decision_function)
     kfold_decision_function = forwarded(ODMClassifier.kfold_decision_function)
+    predict_set = forwarded(ODMClassifier.predict_set)
     loo_error_bound = forwarded(ODMClassifier.loo_error_bound)
 
 

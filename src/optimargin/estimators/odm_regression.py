@@ -10,9 +10,9 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from optimargin.estimators._callbacks import with_callbacks
 from optimargin.estimators._forms import EXACT_OR_LANDMARKS, WARM_STARTS, LandmarkForm
-from optimargin.estimators._held_out import HeldOutPredictions
 from optimargin.estimators._regressor import Regressor
 from optimargin.estimators._stream import StreamMethods
+from optimargin.estimators._uncertainty import PredictionIntervals
 from optimargin.objectives import LARGEST, ODMRegression
 from optimargin.tasks import Regression
 
@@ -27,7 +27,7 @@ REGRESSION_CONSTRAINTS: dict = {
 }
 
 
-class _BandRegressor(HeldOutPredictions, Regressor):
+class _BandRegressor(PredictionIntervals, Regressor):
     """The objective of both regressors."""
 
     def _objective(self):

@@ -73,6 +73,7 @@ class _ODMRegressorCV(RegressorMixin, BaseSelectionCV):
 
     predict = forwarded(ODMRegressor.predict)
     # The parameters stay those chosen with all samples.
+    predict_interval = forwarded(ODMRegressor.predict_interval)
     loo_prediction = forwarded(ODMRegressor.loo_prediction)
     kfold_prediction = forwarded(ODMRegressor.kfold_prediction)
 

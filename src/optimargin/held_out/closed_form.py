@@ -97,17 +97,23 @@ def leave_folds_out(problem, coef, intercept, folds, *, exact=False):
 
 def _left_out(system, rows, *, share=1.0, exact=True):
     """Return the decision values of `rows` for the model without them, or a share of them."""
-    problem = system.problem
-    model = system.model_without(rows) if share == 1.0 else system.point
     if not exact:
-        return problem.design.decision(model.coef)[rows] + model.intercept
-    reduced = problem.without(rows, share)
+        model = system.model_without(rows) if share == 1.0 else system.point
+        return system.problem.design.decision(model.coef)[rows] + model.intercept
+    point = point_without(system, rows, share)
+    return point.decision[rows] + point.intercept
+
+
+def point_without(system, rows, share=1.0):
+    """Return the exact solution without (a share of) `rows`, by Newton steps from a near one."""
+    model = system.model_without(rows) if share == 1.0 else system.point
+    reduced = system.problem.without(rows, share)
     point = reduced.point(model.coef, model.intercept)
     if point.relative_gap > _EXACT_GAP:
         solver = Newton(tol=_EXACT_GAP, max_iter=1000)
         solution = solver.solve(reduced, point.coef, point.intercept)
         point = reduced.point(solution.coef, solution.intercept)
-    return point.decision[rows] + point.intercept
+    return point
 
 
 def active_system(problem, point):

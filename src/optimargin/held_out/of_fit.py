@@ -5,12 +5,14 @@ decides. Identical samples leave together, so that a weight of two is the same a
 """
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
 
-from optimargin.held_out.closed_form import active_system
+from optimargin.held_out.closed_form import active_system, point_without
+from optimargin.held_out.left_out_models import LeftOutModels
 from optimargin.held_out.refitter import Folds
 from optimargin.training.models import KernelModel, coefficients_of
 from optimargin.training.plan import plan_held_out
@@ -73,68 +75,180 @@ def _keys(X):
         yield X.indices[part].astype(np.int64).tobytes(), (X.data[part] + 0.0).tobytes()
 
 
-def held_out_of_fit(X, y, weight, task, fit, *, kernel, options):
-    """Return decision values of the samples for models that they took no part in.
+@dataclass(frozen=True)
+class TrainedOn:
+    """A trained model and the data it was trained on, or those of them that support it.
 
-    Parameters
+    Attributes
     ----------
     X : {ndarray, CSR} of shape (n_samples, n_features)
-        The training data.
+        Validated; for a precomputed kernel the Gram matrix.
     y : ndarray of shape (n_samples,) or (n_samples, n_outputs)
     weight : ndarray of shape (n_samples,) or None
     task : Task
         Of all samples.
-    fit : Fit
+    objective : Objective
+        With the numbers that were used.
+    model : LinearModel or KernelModel
     kernel : KernelChoice or None
     options : Options
+    solver : str
+    """
+
+    X: Any
+    y: np.ndarray
+    weight: np.ndarray | None
+    task: Any
+    objective: Any
+    model: Any
+    kernel: Any
+    options: Any
+    solver: str
+
+    @cached_property
+    def distinct(self):
+        """The samples of positive weight, identical ones merged."""
+        return Distinct.of(self.X, self.y, self.weight)
+
+    @property
+    def is_square(self):
+        """Whether the data are a Gram matrix."""
+        return self.kernel is not None and self.kernel.is_precomputed
+
+    @cached_property
+    def rows(self):
+        """The distinct samples themselves."""
+        return _part(self.X, self.distinct.first, self.distinct.first, self.is_square)
+
+    @property
+    def n_folds(self):
+        """The number of folds to be fitted, or None for the closed form."""
+        model = self.model
+        is_kernel = isinstance(model, KernelModel)
+        n_active = model.dual_coef.shape[1] if is_kernel else self.distinct.first.size
+        return plan_held_out(self.rows, model.kernel if is_kernel else None, self.options, n_active)
+
+    def known_kernel(self):
+        """Return the kernel with the number that its gamma was resolved to."""
+        if self.kernel is None or not self.kernel.has_gamma:
+            return self.kernel
+        return replace(self.kernel, gamma=self.model.kernel.gamma)
+
+
+def _part(X, rows, columns, is_square):
+    return X[np.ix_(rows, columns)] if is_square else X[rows]
+
+
+def held_out_of_fit(trained: TrainedOn):
+    """Return decision values of the samples for models that they took no part in.
 
     Returns
     -------
     decision : ndarray of shape (n_samples, n_outputs)
         In the units of y. Samples of no weight took no part: theirs is that of the model itself.
     """
-    distinct = Distinct.of(X, y, weight)
-    is_square = kernel is not None and kernel.is_precomputed
-    rows = distinct.first
-    X_rows = X[np.ix_(rows, rows)] if is_square else X[rows]
-    model = fit.model
-    n_active = model.dual_coef.shape[1] if isinstance(model, KernelModel) else rows.size
-    made = None if kernel is None else model.kernel
-    if kernel is not None and kernel.has_gamma:
-        kernel = replace(kernel, gamma=made.gamma)
-    n_folds = plan_held_out(X_rows, made, options, n_active)
-    settings = {"kernel": kernel, "options": options}
-    if n_folds is None:
-        own = _closed_form(X_rows, y[rows], distinct, task, fit, is_square, settings)
-    else:
-        own = _by_folds(X_rows, y[rows], distinct, task, fit, n_folds, is_square, settings)
-    if (distinct.inverse >= 0).all():
-        return own[distinct.inverse]
-    decision = np.asarray(model.scores(X), dtype=np.float64)
-    used = distinct.inverse >= 0
-    decision[used] = own[distinct.inverse[used]]
+    own = models_without(trained).own
+    inverse = trained.distinct.inverse
+    if (inverse >= 0).all():
+        return own[inverse]
+    decision = np.asarray(trained.model.scores(trained.X), dtype=np.float64)
+    used = inverse >= 0
+    decision[used] = own[inverse[used]]
     return decision
 
 
-def _closed_form(X, y, distinct, task, fit, is_square, settings):
-    model = fit.model
-    if isinstance(model, KernelModel) and settings["options"].approximation is None:
-        model = _merged(model, distinct, X)
-    rebuilt = rebuild(
-        X,
-        task.encode(y, distinct.weight),
-        fit.objective,
-        total_weight=task.total,
-        model=model,
-        solved_by=fit.solver,
-        **settings,
-    )
-    out = np.empty((X.shape[0], len(rebuilt.problems)))
-    for k, problem in enumerate(rebuilt.problems):
-        start = coefficients_of(problem.design, model, problem, k, rebuilt.rows)
-        system = active_system(problem, problem.point(*start))
-        out[:, k] = problem.target.scale.restored(system.leave_one_out())
-    return out
+def models_without(trained: TrainedOn):
+    """Return the models without each distinct sample, or without each of a few folds.
+
+    Returns
+    -------
+    models : SampleModels or FoldModels
+    """
+    if trained.n_folds is None:
+        return SampleModels.of(trained)
+    return FoldModels.of(trained, trained.n_folds)
+
+
+@dataclass(frozen=True)
+class SampleModels:
+    """The models without one distinct sample each.
+
+    Attributes
+    ----------
+    own : ndarray of shape (n_distinct, n_outputs)
+        The value of each sample for the model without it, in the units of y.
+    """
+
+    own: np.ndarray
+    _rebuilt: Any
+    _models: list
+    _solutions: list
+
+    @classmethod
+    def of(cls, trained) -> "SampleModels":
+        """Return the models in closed form."""
+        distinct, model = trained.distinct, trained.model
+        if isinstance(model, KernelModel) and trained.options.approximation is None:
+            model = _merged(model, distinct, trained.rows)
+        rebuilt = rebuild(
+            trained.rows,
+            trained.task.encode(trained.y[distinct.first], distinct.weight),
+            trained.objective,
+            total_weight=trained.task.total,
+            model=model,
+            solved_by=trained.solver,
+            kernel=trained.known_kernel(),
+            options=trained.options,
+        )
+        solutions = [
+            (problem, *coefficients_of(problem.design, model, problem, k, rebuilt.rows))
+            for k, problem in enumerate(rebuilt.problems)
+        ]
+        models = [LeftOutModels.of(*solution) for solution in solutions]
+        own = [
+            problem.target.scale.restored(each.own)
+            for each, (problem, *_) in zip(models, solutions, strict=True)
+        ]
+        return cls(np.stack(own, axis=1), rebuilt, models, solutions)
+
+    def values(self, X, decision, k):
+        """Return what every model says about new samples.
+
+        Parameters
+        ----------
+        X : {ndarray, CSR} of shape (n_new, n_features)
+        decision : ndarray of shape (n_new,)
+            Of the model of all samples, in the units of y.
+        k : int
+            The output.
+
+        Returns
+        -------
+        values : ndarray of shape (n_new, n_distinct)
+        """
+        models, scale = self._models[k], self._solutions[k][0].target.scale
+        out = np.repeat(decision[:, None], models.own.size, axis=1)
+        new = self._rebuilt.coordinates(X, models.active)
+        whole = (decision - scale.center) / scale.unit
+        out[:, models.active] = scale.restored(models.decisions(whole, new))
+        return out
+
+    def exactly(self, X, k):
+        """Return the same, and `own`, with the samples followed that enter or leave the active set.
+
+        A few Newton steps for each active sample.
+        """
+        problem, *solution = self._solutions[k]
+        system = active_system(problem, problem.point(*solution))
+        new = self._rebuilt.coordinates(X, np.arange(problem.design.n_samples))
+        scale = problem.target.scale
+        values = np.repeat((new @ solution[0] + system.point.intercept)[:, None], len(self.own), 1)
+        own = system.decision.copy()
+        for i in system.active:
+            point = point_without(system, np.array([i]))
+            values[:, i] = new @ point.coef + point.intercept
+            own[i] = point.decision[i] + point.intercept
+        return scale.restored(values), scale.restored(own)
 
 
 def _merged(model, distinct, X):
@@ -147,26 +261,56 @@ def _merged(model, distinct, X):
     return replace(model, support=support, vectors=vectors, dual_coef=dual_coef)
 
 
-def _by_folds(X, y, distinct, task, fit, n_folds, is_square, settings):
-    # In an order that does not depend on that of the samples.
-    order = np.array(sorted(range(X.shape[0]), key=list(_keys(X)).__getitem__))
-    fold = np.empty(X.shape[0], dtype=np.intp)
-    random_state = np.random.RandomState(settings["options"].seed)
-    strata = task.strata(y)
-    fold[order] = Folds.stratified(strata[order], n_folds, 1, random_state).fold[0]
-    out = np.empty((X.shape[0], task.n_outputs))
-    start = None if isinstance(fit.model, KernelModel) else fit.model
-    for k in range(n_folds):
-        train_rows, test = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
-        weight = distinct.weight[train_rows]
-        part = task.part(y[train_rows], weight)
-        share = part.total / task.total  # of the weights, which are kept
-        without = train(
-            X[np.ix_(train_rows, train_rows)] if is_square else X[train_rows],
-            part.encode(y[train_rows], weight),
-            replace(fit.objective, C1=share * fit.objective.C1, C2=share * fit.objective.C2),
-            start=start,
-            **settings,
-        ).model
-        out[test] = without.scores(X[np.ix_(test, train_rows)] if is_square else X[test])
-    return out
+@dataclass(frozen=True)
+class FoldModels:
+    """The models without one fold each.
+
+    Attributes
+    ----------
+    own : ndarray of shape (n_distinct, n_outputs)
+        The value of each sample for the model without its fold, in the units of y.
+    """
+
+    own: np.ndarray
+    _trained: TrainedOn
+    _fold: np.ndarray
+    _models: list
+
+    @classmethod
+    def of(cls, trained, n_folds) -> "FoldModels":
+        """Return the models of fits to all folds but one."""
+        distinct, task, X = trained.distinct, trained.task, trained.rows
+        y = trained.y[distinct.first]
+        # In an order that does not depend on that of the samples.
+        order = np.array(sorted(range(X.shape[0]), key=list(_keys(X)).__getitem__))
+        fold = np.empty(X.shape[0], dtype=np.intp)
+        random_state = np.random.RandomState(trained.options.seed)
+        fold[order] = Folds.stratified(task.strata(y)[order], n_folds, 1, random_state).fold[0]
+        own = np.empty((X.shape[0], task.n_outputs))
+        start = None if isinstance(trained.model, KernelModel) else trained.model
+        objective, models = trained.objective, []
+        for k in range(n_folds):
+            kept, test = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
+            weight = distinct.weight[kept]
+            part = task.part(y[kept], weight)
+            share = part.total / task.total  # of the weights, which are kept
+            model = train(
+                _part(X, kept, kept, trained.is_square),
+                part.encode(y[kept], weight),
+                replace(objective, C1=share * objective.C1, C2=share * objective.C2),
+                start=start,
+                kernel=trained.known_kernel(),
+                options=trained.options,
+            ).model
+            own[test] = model.scores(_part(X, test, kept, trained.is_square))
+            models.append(model)
+        return cls(own, trained, fold, models)
+
+    def values(self, X, decision, k):
+        """Return what the model without each sample's fold says; see `SampleModels.values`."""
+        columns = self._trained.distinct.first
+        by_fold = []
+        for j, model in enumerate(self._models):
+            kept = columns[self._fold != j]
+            by_fold.append(model.scores(X[:, kept] if self._trained.is_square else X)[:, k])
+        return np.stack(by_fold, axis=1)[:, self._fold]

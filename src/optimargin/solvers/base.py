@@ -31,6 +31,8 @@ class Solution:
     dual_gap : float
         The certified duality gap relative to the objective.
     n_iter : int
+    decision : ndarray of shape (n_samples,) or None
+        Decision values of the samples, with the intercept, where the solver has them.
     """
 
     coef: np.ndarray
@@ -39,11 +41,25 @@ class Solution:
     objective: float
     dual_gap: float
     n_iter: int
+    decision: np.ndarray | None = None
 
     @classmethod
     def from_point(cls, point, n_iter: int) -> "Solution":
         """Make a solution of the last iterate."""
-        return cls(point.coef, point.intercept, point.pull, point.value, point.relative_gap, n_iter)
+        decision = point.decision
+        if isinstance(decision, np.ndarray):  # of data in one place
+            decision = decision + point.intercept
+        else:
+            decision = None
+        return cls(
+            point.coef,
+            point.intercept,
+            point.pull,
+            point.value,
+            point.relative_gap,
+            n_iter,
+            decision,
+        )
 
     def in_units_of_y(self, scale: Scale) -> "Solution":
         """Return the solution in the units that a scale gives to targets of unit size."""
@@ -55,6 +71,7 @@ class Solution:
             intercept=scale.restored(self.intercept),
             pull=self.pull * scale.unit,
             objective=self.objective * scale.unit**2,
+            decision=None if self.decision is None else scale.restored(self.decision),
         )
 
 

@@ -8,13 +8,14 @@ below it sees targets, orientations and weights alone (`optimargin.targets`).
 from optimargin.tasks.base import Task
 from optimargin.tasks.classification import Classification, check_known, index_of, winning_class
 from optimargin.tasks.one_class import OneClass
-from optimargin.tasks.regression import Regression, one_or_all
+from optimargin.tasks.regression import Regression, as_numbers, one_or_all
 
 __all__ = [
     "Classification",
     "OneClass",
     "Regression",
     "Task",
+    "as_numbers",
     "check_known",
     "index_of",
     "one_or_all",

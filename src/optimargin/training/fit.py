@@ -27,6 +27,9 @@ class Fit:
         What the targets of each output were measured in.
     calibrated : dict
         Attributes that tell what scores mean, where the training was asked for them.
+    decision : ndarray of shape (n_samples, n_outputs) or None
+        Decision values of the samples of positive weight, in the units of y, where the solver has
+        them.
     """
 
     model: Any
@@ -37,6 +40,7 @@ class Fit:
     dual_gap: np.ndarray
     scales: Sequence[Scale]
     calibrated: dict[str, Any] = field(default_factory=dict)
+    decision: np.ndarray | None = None
 
     @classmethod
     def of(cls, model, objective, solver, solutions: list[Solution], scales) -> "Fit":
@@ -45,6 +49,7 @@ class Fit:
         No certificate claims more than the rounding of the objective allows.
         """
         gaps = np.array([solution.dual_gap for solution in solutions])
+        decisions = [s.decision for s in solutions if s.decision is not None]
         return cls(
             model,
             objective,
@@ -53,6 +58,7 @@ class Fit:
             np.array([solution.objective for solution in solutions]),
             np.maximum(gaps, ROUNDING_FLOOR),
             scales,
+            np.stack(decisions, axis=1) if len(decisions) == len(solutions) else None,
         )
 
     def attributes(self) -> dict[str, Any]:

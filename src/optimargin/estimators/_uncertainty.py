@@ -1,0 +1,371 @@
+"""Prediction intervals and prediction sets, from all models without one training sample each."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from sklearn.utils._param_validation import StrOptions, validate_params
+from sklearn.utils.validation import check_is_fitted
+
+from optimargin._checks import check_columns, check_weights
+from optimargin.conformal import check_levels, conforming, conformities, intervals
+from optimargin.designs import canonical
+from optimargin.estimators._held_out import HeldOutDecisions, HeldOutPredictions, HeldOutValues
+from optimargin.estimators._words import explained
+from optimargin.tasks import as_numbers
+from optimargin.training import KernelModel
+
+_BLOCK_ELEMENTS = 1 << 22  # 32 MB of float64 for what all models say about some new samples
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """What models without each sample say about it, and about new samples.
+
+    Attributes
+    ----------
+    own : ndarray of shape (n, n_outputs)
+        Held-out values of the distinct samples.
+    y : ndarray of shape (n,) or (n, n_outputs)
+    weight : ndarray of shape (n,)
+        Numbers of repetitions.
+    models : SampleModels or FoldModels
+        Of the first samples; to the others the model of all samples is the one without them.
+    """
+
+    own: np.ndarray
+    y: np.ndarray
+    weight: np.ndarray
+    models: Any
+
+    def values(self, X, scores):
+        """Return values of new samples, of shape (n_new, n, n_outputs)."""
+        n_outputs = scores.shape[1]
+        out = np.repeat(scores[:, None], len(self.own), axis=1)
+        n_models = len(self.models.own)
+        for k in range(n_outputs):
+            out[:, :n_models, k] = self.models.values(X, scores[:, k], k)
+        return out
+
+    def exactly(self, X, n_outputs):
+        """Return exact values of new samples, and of the samples themselves."""
+        found = [self.models.exactly(X, k) for k in range(n_outputs)]
+        values, own = (np.stack(part, axis=-1) for part in zip(*found, strict=True))
+        return values, own
+
+
+class Uncertainty(HeldOutValues):
+    """A model that knows the models without each of its training samples."""
+
+    def _kept_attributes(self, X, y, weight, task, fit):
+        """Return what has to be known of the training samples besides the support vectors.
+
+        That is for kernels alone: other models do not hold the samples that models without them
+        follow from.
+        """
+        model = fit.model
+        if not isinstance(model, KernelModel) or self._options().approximation is not None:
+            return {}
+        if model.kernel.is_precomputed or not model.kernel.is_positive_semidefinite:
+            return {}
+        rows = np.arange(len(y)) if weight is None else np.flatnonzero(weight)
+        decision = fit.decision if fit.decision is not None else model.scores(X[rows])
+        kept = {
+            "rows": rows,
+            "y": self._kept_y(task, np.asarray(y)[rows]),
+            "weight": np.ones(rows.size) if weight is None else weight[rows],
+            "decision": np.asarray(decision, dtype=np.float64),
+        }
+        return {"_kept": kept}
+
+    def _kept_y(self, task, y):
+        return as_numbers(y)
+
+    def _y_of_kept(self):
+        y = self._kept["y"]
+        return y[:, 0] if y.shape[1] == 1 else y
+
+    def _left_out_models(self, training_data, *, exact):
+        """Return the models without each sample, from training data or from support vectors."""
+        from optimargin.held_out.of_fit import TrainedOn, models_without  # slow to import
+
+        check_is_fitted(self)
+        objective = replace(self._objective(), C1=self.C1_, C2=self.C2_)
+        settings = (self._kernel_choice(), self._options(), getattr(self, "solver_", "newton"))
+        from_vectors = training_data is None and not exact and hasattr(self, "_kept")
+        if from_vectors:
+            kept, model = self._kept, self._model
+            y, weight = self._y_of_kept(), kept["weight"]
+            task = self._make_known_task(y, weight, self.dual_coef_.dtype)
+            places = np.searchsorted(kept["rows"], self.support_)
+            model = replace(model, support=np.arange(places.size))
+            data = self.support_vectors_, y[places], weight[places]
+        else:
+            data = self._checked_training(training_data)
+            y, weight = data[1:]
+            task, model = self._make_known_task(y, weight, data[0].dtype), self._model
+        trained = TrainedOn(*data, task, objective, model, *settings)
+        if trained.n_folds is not None:
+            if exact:
+                raise ValueError(
+                    f"exact=True would fit {len(y)} models of so many samples: use exact=False."
+                )
+            if from_vectors:
+                data = self._checked_training(None)
+                trained = TrainedOn(*data, task, objective, self._model, *settings)
+                from_vectors = False
+        with explained():
+            models = models_without(trained)
+        distinct, shift = trained.distinct, self._shift()
+        own, known = models.own + shift, trained.y[distinct.first]
+        if not from_vectors:
+            return LeftOut(own, known, distinct.weight, models)
+        others = np.delete(np.arange(weight.size), places)
+        return LeftOut(
+            np.concatenate([own, kept["decision"][others] + shift]),
+            np.concatenate([known, y[others]]),
+            np.concatenate([distinct.weight, weight[others]]),
+            models,
+        )
+
+    def _checked_training(self, training_data):
+        """Return validated training data: those given, or those that `fit` remembers."""
+        if training_data is None:
+            if not hasattr(self, "_training_data"):
+                raise ValueError(
+                    "This estimator was loaded without its training data, which the models without "
+                    "each sample follow from: pass training_data=(X, y) or (X, y, sample_weight)."
+                )
+            training_data = self._training_data
+        if not isinstance(training_data, tuple | list) or len(training_data) not in (2, 3):
+            raise ValueError(
+                "training_data must be a tuple (X, y) or (X, y, sample_weight) of the training data."
+            )
+        X, y, *weight = training_data
+        X, y = self._validated(X, y)
+        return X, y, check_weights(weight[0] if weight else None, X)
+
+    def _answers(self, X, training_data, exact, needs_models):
+        """Yield (rows, scores, values, own) for blocks of new samples.
+
+        Parameters
+        ----------
+        X : array-like
+            As the user gave it.
+        training_data : tuple or None
+        exact : bool
+        needs_models : bool
+            Whether values of new samples are needed; they are None otherwise.
+
+        Returns
+        -------
+        left_out : LeftOut
+        scores : ndarray of shape (n_new, n_outputs)
+        blocks : iterator of (slice, values, own)
+        """
+        scores = np.asarray(self._scores(X), dtype=np.float64)
+        X = self._validated(X)
+        left_out = self._left_out_models(training_data, exact=exact)
+
+        shift = self._shift()
+
+        def blocks():
+            n_block = max(_BLOCK_ELEMENTS // max(left_out.own.size, 1), 1)
+            if exact:  # every block would solve all problems again
+                n_block = max(X.shape[0], 1)
+            for first in range(0, X.shape[0], n_block):
+                part = slice(first, first + n_block)
+                if not needs_models and not exact:
+                    yield part, None, left_out.own
+                elif exact:
+                    values, own = left_out.exactly(X[part], scores.shape[1])
+                    yield part, values + shift, own + shift
+                else:
+                    values = left_out.values(X[part], scores[part] - shift)
+                    values += shift
+                    yield part, values, left_out.own
+
+        return left_out, scores, blocks()
+
+    def _validated(self, X, y=None):
+        """Return data as the fit took them."""
+        from sklearn.utils.validation import validate_data
+
+        checks = self._input_checks()
+        if y is None:
+            return check_columns(canonical(validate_data(self, X, reset=False, **checks)))
+        X, y = validate_data(self, X, y, reset=False, **checks, **self._y_checks)
+        return check_columns(canonical(X)), y
+
+
+_CHECKS: dict = {"exact": ["boolean"], "method": [StrOptions({"plus", "minmax", "base"})]}
+
+
+class PredictionIntervals(HeldOutPredictions, Uncertainty):
+    """A regressor with prediction intervals."""
+
+    @validate_params(_CHECKS, prefer_skip_nested_validation=True)
+    def predict_interval(
+        self,
+        X,
+        confidence_level=0.9,
+        *,
+        method="plus",
+        exact=False,
+        training_data=None,
+    ):
+        """Predict intervals that hold the target with a given confidence.
+
+        By the jackknife+: all models without one training sample each follow in closed form from
+        one factor of the fit. Past 5000 support vectors (2000 features of a linear model), by CV+
+        over five folds, which are fitted again.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        confidence_level : float or array-like of shape (n_levels,), default=0.9
+            Between 0 and 1. A level that the number of training samples is too small for has
+            infinite ends: ``n_samples >= level / (1 - level)`` is needed.
+        method : {"plus", "minmax", "base"}, default="plus"
+            ``"plus"``: the jackknife+, whose coverage is at least ``2 level - 1`` and near `level`
+            in practice. ``"minmax"``: wider; at least `level`. ``"base"``: residuals around the
+            prediction, without a guarantee. Guarantees hold for samples that are exchangeable
+            and parameters that were not chosen on them; see :ref:`uncertainty`.
+        exact : bool, default=False
+            Follow the samples that enter or leave the active set when another one is left out, so
+            that all models are those of refits. It changes nothing with ``epsilon=0`` and
+            ``C1 = C2``, and needs the training data.
+        training_data : tuple of (X, y) or (X, y, sample_weight), default=None
+            A fitted regressor remembers its training data until it is pickled. After that a kernel
+            model makes do with its support vectors; other forms (linear, landmarks, precomputed
+            or indefinite kernels), and ``exact=True``, need them again.
+
+        Returns
+        -------
+        points : ndarray of shape (n_samples,)
+            As `predict` returns them.
+        intervals : ndarray of shape (n_samples, 2, n_levels)
+            Lower and upper ends. The last axis is there for a single level, too.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import make_friedman1
+        >>> from optimargin import ODMRegressor
+        >>> X, y = make_friedman1(400, noise=1.0, random_state=0)
+        >>> model = ODMRegressor().fit(X[:200], y[:200])
+        >>> points, intervals = model.predict_interval(X[200:], confidence_level=[0.8, 0.95])
+        >>> intervals.shape
+        (200, 2, 2)
+        >>> low, high = intervals[:, 0, 1], intervals[:, 1, 1]
+        >>> bool(((low <= y[200:]) & (y[200:] <= high)).mean() > 0.9)
+        True
+        """
+        check_is_fitted(self)
+        levels = check_levels(confidence_level)
+        if self._model.intercept.size > 1:
+            raise ValueError(
+                "predict_interval needs one target: the model was fitted to y of shape (n_samples, "
+                f"{self._model.intercept.size}). Fit one regressor per target."
+            )
+        left_out, scores, blocks = self._answers(X, training_data, exact, method != "base")
+        out = np.empty((scores.shape[0], 2, levels.size))
+        y = as_numbers(left_out.y)[:, 0]
+        for part, values, own in blocks:
+            out[part] = intervals(
+                method,
+                scores[part, 0],
+                None if values is None else values[..., 0],
+                np.abs(y - own[:, 0]),
+                left_out.weight,
+                levels,
+            )
+        return scores[:, 0].astype(self._model.intercept.dtype), out
+
+
+class PredictionSets(HeldOutDecisions, Uncertainty):
+    """A classifier with prediction sets."""
+
+    def _kept_y(self, task, y):
+        return task.strata(y)
+
+    def _y_of_kept(self):
+        return self.classes_[self._kept["y"]]
+
+    @validate_params(
+        {**_CHECKS, "method": [StrOptions({"plus", "base"})], "class_wise": ["boolean"]},
+        prefer_skip_nested_validation=True,
+    )
+    def predict_set(
+        self,
+        X,
+        confidence_level=0.9,
+        *,
+        method="plus",
+        class_wise=True,
+        exact=False,
+        training_data=None,
+    ):
+        """Predict sets of classes that hold the true one with a given confidence.
+
+        A class is in the set unless the sample conforms less with it than nearly all training
+        samples of that class do, each judged by the model without it (see `predict_interval` of
+        the regressors for how these models are found). An empty set says that the sample is
+        unlike all classes, a full one that it could be of any.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        confidence_level : float or array-like of shape (n_levels,), default=0.9
+            Between 0 and 1. Classes with too few samples for a level (below
+            ``level / (1 - level)``) are in all sets.
+        method : {"plus", "base"}, default="plus"
+            ``"plus"`` compares each training sample with what the model without it says about the
+            new one: coverage is at least ``2 level - 1``, near `level` in practice. ``"base"``
+            compares with what the whole model says: faster, without a guarantee.
+        class_wise : bool, default=True
+            Whether the confidence holds within each class, or only over all of them: then large
+            classes make up for small ones.
+        exact : bool, default=False
+            Follow the samples that enter or leave the active set when another one is left out. It
+            needs the training data.
+        training_data : tuple of (X, y) or (X, y, sample_weight), default=None
+            A fitted classifier remembers its training data until it is pickled. After that a kernel
+            model makes do with its support vectors; other forms (linear, landmarks, precomputed
+            or indefinite kernels), and ``exact=True``, need them again.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,)
+            As `predict` returns them.
+        sets : ndarray of shape (n_samples, n_classes, n_levels), dtype bool
+            Which classes are in each set. The last axis is there for a single level, too.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from optimargin import ODMClassifier
+        >>> X, y = load_iris(return_X_y=True)
+        >>> model = ODMClassifier().fit(X[::2], y[::2])
+        >>> labels, sets = model.predict_set(X[1::2])
+        >>> sets.shape
+        (75, 3, 1)
+        >>> bool(sets[range(75), y[1::2], 0].mean() > 0.85)
+        True
+        """
+        check_is_fitted(self)
+        levels = check_levels(confidence_level)
+        left_out, scores, blocks = self._answers(X, training_data, exact, method == "plus")
+        task = self._task()
+        encoded = task.strata(left_out.y)
+        n_classes = self.classes_.size
+        sets = np.empty((scores.shape[0], n_classes, levels.size), dtype=bool)
+        rows_of = [encoded == k if class_wise else slice(None) for k in range(n_classes)]
+        for part, values, own in blocks:
+            of_samples = conformities(own)[np.arange(len(own)), encoded]
+            new = conformities(scores[part][:, None] if method == "base" else values)
+            for k, rows in enumerate(rows_of):
+                of_class = new[..., k] if method == "base" else new[:, rows, k]
+                sets[part, k] = conforming(
+                    of_class, of_samples[rows], left_out.weight[rows], levels
+                )
+        return task.decode(scores), sets
