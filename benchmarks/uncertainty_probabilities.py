@@ -118,8 +118,8 @@ def report(part, rows, machine, command):
             table.append(line)
     notes = [
         f"The reference is `{REFERENCE[:-1]}, ensemble=False)`. Differences are means of sets,",
-        "with the standard error over sets. The Brier score is the sum over classes, the calibration",
-        "error the mean gap of confidence and accuracy over ten bins of equal size.",
+        "with the standard error over sets. The Brier score is the sum over classes, and the",
+        "calibration error the mean gap of confidence and accuracy over ten bins of equal size.",
     ]
     write("uncertainty_probabilities", "Probabilities", table, machine, notes, command=command)
 

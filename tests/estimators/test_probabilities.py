@@ -307,7 +307,7 @@ def test_bad_values_are_named():
     X, y = data()
     with pytest.raises(ValueError, match="'calibration' parameter"):
         ODMClassifier(calibration="platt").fit(X, y)
-    with pytest.raises(ValueError, match="isotonic.*fit_intercept=True"):
+    with pytest.raises(ValueError, match=r"isotonic.*fit_intercept=True"):
         ODMClassifier(calibration="isotonic", fit_intercept=False).fit(X, y)
     model = ODMClassifier(calibration="sigmoid", fit_intercept=False).fit(X, y)
     assert not model.intercept_.any()

@@ -6,13 +6,16 @@ from optimargin.plotting._margin_distribution import MarginDistributionDisplay
 from optimargin.plotting._novelty import NoveltyDisplay
 from optimargin.plotting._prediction import RegressionDisplay, plot_curves
 from optimargin.plotting._selection import SelectionDisplay
+from optimargin.plotting._uncertainty import IntervalDisplay, ReliabilityDisplay
 
 __all__ = [
     "ConvergenceDisplay",
     "DecisionBoundaryDisplay",
+    "IntervalDisplay",
     "MarginDistributionDisplay",
     "NoveltyDisplay",
     "RegressionDisplay",
+    "ReliabilityDisplay",
     "SelectionDisplay",
     "plot_curves",
 ]

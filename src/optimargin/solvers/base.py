@@ -46,11 +46,9 @@ class Solution:
     @classmethod
     def from_point(cls, point, n_iter: int) -> "Solution":
         """Make a solution of the last iterate."""
-        decision = point.decision
-        if isinstance(decision, np.ndarray):  # of data in one place
+        decision = getattr(point, "decision", None)  # which chunks do not have
+        if decision is not None:
             decision = decision + point.intercept
-        else:
-            decision = None
         return cls(
             point.coef,
             point.intercept,

@@ -58,7 +58,7 @@ class Fit:
             np.array([solution.objective for solution in solutions]),
             np.maximum(gaps, ROUNDING_FLOOR),
             scales,
-            np.stack(decisions, axis=1) if len(decisions) == len(solutions) else None,
+            decision=np.stack(decisions, axis=1) if len(decisions) == len(solutions) else None,
         )
 
     def attributes(self) -> dict[str, Any]:

@@ -1,0 +1,273 @@
+"""How reliable probabilities are, and prediction intervals beside what they predict."""
+
+import numpy as np
+from scipy.special import softmax
+from sklearn.utils.validation import check_is_fitted, column_or_1d
+
+from optimargin.plotting._style import BAND_COLOR, LINE_STYLES, new_axes, next_line_style
+
+_LINE = "reliability"
+
+
+class ReliabilityDisplay:
+    """How often a class occurs where it is given a probability.
+
+    Make it with :meth:`from_estimator`. With two classes it is about the second one; with several,
+    about the class that wins.
+
+    Parameters
+    ----------
+    predicted, observed : ndarray of shape (n_bins,)
+        Mean probability and share of samples in each bin.
+    score, score_observed : ndarray of shape (n_bins,)
+        The same of the decision values as they are: ``(f + 1) / 2`` clipped to [0, 1] with two
+        classes, their softmax with several.
+    name : str
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+    figure_ : matplotlib Figure
+    line_, score_line_ : matplotlib Line2D
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from optimargin import ODMClassifier
+    >>> from optimargin.plotting import ReliabilityDisplay
+    >>> X, y = make_moons(400, noise=0.3, random_state=0)
+    >>> model = ODMClassifier(calibration="sigmoid").fit(X[:200], y[:200])
+    >>> display = ReliabilityDisplay.from_estimator(model, X[200:], y[200:], n_bins=5)
+    >>> display.predicted.shape
+    (5,)
+    """
+
+    def __init__(self, predicted, observed, *, score, score_observed, name):
+        self.predicted = predicted
+        self.observed = observed
+        self.score = score
+        self.score_observed = score_observed
+        self.name = name
+
+    @classmethod
+    def from_estimator(cls, est, X, y, *, n_bins=10, name=None, ax=None):
+        """Draw the reliability of a classifier on samples that it was not fitted to.
+
+        Parameters
+        ----------
+        est : classifier
+            Fitted, with ``predict_proba`` and ``decision_function``.
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        n_bins : int, default=10
+            Bins have equal numbers of samples.
+        name : str, default=None
+            By default that of the class.
+        ax : matplotlib Axes, default=None
+
+        Returns
+        -------
+        display : ReliabilityDisplay
+        """
+        check_is_fitted(est)
+        y = column_or_1d(y)
+        if not 1 <= n_bins <= len(y):
+            raise ValueError(f"n_bins={n_bins} must be from 1 to the {len(y)} samples.")
+        probabilities, decision = est.predict_proba(X), est.decision_function(X)
+        if probabilities.shape[1] == 2:
+            right = y == est.classes_[1]
+            probability, score = probabilities[:, 1], np.clip((decision + 1) / 2, 0, 1)
+        else:
+            right = est.classes_[probabilities.argmax(axis=1)] == y
+            probability, score = probabilities.max(axis=1), softmax(decision, axis=1).max(axis=1)
+        predicted, observed = _binned(probability, right, n_bins)
+        score, score_observed = _binned(score, right, n_bins)
+        display = cls(
+            predicted,
+            observed,
+            score=score,
+            score_observed=score_observed,
+            name=type(est).__name__ if name is None else name,
+        )
+        return display.plot(ax)
+
+    def plot(self, ax=None):
+        """Draw both curves, and the diagonal where they should be.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            New axes by default.
+
+        Returns
+        -------
+        display : ReliabilityDisplay
+        """
+        self.ax_ = new_axes(ax)
+        self.figure_ = self.ax_.figure
+        is_first = not any(artist.get_gid() == _LINE for artist in self.ax_.get_children())
+        if is_first:
+            self.ax_.plot([0, 1], [0, 1], color=BAND_COLOR, linewidth=1, label="perfect", zorder=1)
+        style = next_line_style(self.ax_, _LINE)
+        (self.line_,) = self.ax_.plot(
+            self.predicted, self.observed, marker="o", gid=_LINE, label=self.name, **style
+        )
+        (self.score_line_,) = self.ax_.plot(
+            self.score,
+            self.score_observed,
+            marker=".",
+            alpha=0.5,
+            color=style["color"],
+            linestyle=":",
+            label=f"{self.name}, scores as they are",
+        )
+        self.ax_.set(xlabel="predicted probability", ylabel="observed share", xlim=(0, 1))
+        self.ax_.legend(loc="best", framealpha=0.85, edgecolor="none")
+        return self
+
+
+def _binned(probability, right, n_bins):
+    """Return means of bins of equal numbers of samples."""
+    parts = np.array_split(np.argsort(probability, kind="stable"), n_bins)
+    return (
+        np.array([probability[part].mean() for part in parts]),
+        np.array([right[part].mean() for part in parts]),
+    )
+
+
+class IntervalDisplay:
+    """Prediction intervals along a feature, or sorted by their width.
+
+    Make it with :meth:`from_estimator`.
+
+    Parameters
+    ----------
+    x : ndarray of shape (n_samples,)
+        Increasing: values of a feature, or places.
+    points : ndarray of shape (n_samples,)
+    intervals : ndarray of shape (n_samples, 2)
+    y : ndarray of shape (n_samples,) or None
+        Observed targets.
+    label : str
+        Of the x axis.
+    confidence_level : float
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+    figure_ : matplotlib Figure
+    band_ : matplotlib PolyCollection
+    line_ : matplotlib Line2D
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_friedman1
+    >>> from optimargin import ODMRegressor
+    >>> from optimargin.plotting import IntervalDisplay
+    >>> X, y = make_friedman1(300, noise=1.0, random_state=0)
+    >>> model = ODMRegressor().fit(X[:200], y[:200])
+    >>> display = IntervalDisplay.from_estimator(model, X[200:], y[200:], feature=3)
+    >>> display.intervals.shape
+    (100, 2)
+    """
+
+    def __init__(self, x, points, intervals, y, *, label, confidence_level):
+        self.x = x
+        self.points = points
+        self.intervals = intervals
+        self.y = y
+        self.label = label
+        self.confidence_level = confidence_level
+
+    @classmethod
+    def from_estimator(
+        cls, est, X, y=None, *, feature=None, confidence_level=0.9, method="plus", ax=None
+    ):
+        """Draw the intervals of a regressor.
+
+        Parameters
+        ----------
+        est : regressor
+            Fitted, with ``predict_interval``.
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,), default=None
+            Observed targets, drawn as points.
+        feature : int or str, default=None
+            The feature on the x axis: a place, or the name of a column. None sorts the samples by
+            the widths of their intervals, and draws distances from the predictions.
+        confidence_level : float, default=0.9
+        method : {"plus", "minmax", "base"}, default="plus"
+        ax : matplotlib Axes, default=None
+
+        Returns
+        -------
+        display : IntervalDisplay
+        """
+        check_is_fitted(est)
+        points, intervals = est.predict_interval(X, confidence_level, method=method)
+        if intervals.shape[2] != 1:
+            raise ValueError("confidence_level must be one number to be drawn.")
+        intervals = intervals[..., 0]
+        y = None if y is None else column_or_1d(y)
+        if feature is None:
+            order = np.argsort(np.ptp(intervals, axis=1), kind="stable")
+            x, label = np.arange(len(order)), "samples, by width"
+            intervals = intervals - points[:, None]
+            y = None if y is None else y - points
+            points = np.zeros_like(points)
+        else:
+            values = np.asarray(X[feature] if isinstance(feature, str) else _column(X, feature))
+            order = np.argsort(values, kind="stable")
+            x = values[order]
+            label = feature if isinstance(feature, str) else f"feature {feature}"
+        display = cls(
+            x,
+            points[order],
+            intervals[order],
+            None if y is None else y[order],
+            label=label,
+            confidence_level=confidence_level,
+        )
+        return display.plot(ax)
+
+    def plot(self, ax=None):
+        """Draw intervals, predictions and targets.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            New axes by default.
+
+        Returns
+        -------
+        display : IntervalDisplay
+        """
+        self.ax_ = new_axes(ax)
+        self.figure_ = self.ax_.figure
+        low, high = self.intervals.T
+        name = f"{self.confidence_level:.0%} interval"
+        self.band_ = self.ax_.fill_between(
+            self.x, low, high, color=BAND_COLOR, alpha=0.5, linewidth=0, label=name
+        )
+        (self.line_,) = self.ax_.plot(self.x, self.points, label="prediction", **LINE_STYLES[0])
+        if self.y is not None:
+            inside = (low <= self.y) & (self.y <= high)
+            for rows, marker, what in ((inside, ".", "inside"), (~inside, "x", "outside")):
+                self.ax_.plot(
+                    self.x[rows],
+                    self.y[rows],
+                    marker,
+                    color="black" if what == "inside" else LINE_STYLES[1]["color"],
+                    markersize=5,
+                    label=f"{what}: {rows.mean():.0%}",
+                )
+        self.ax_.set(xlabel=self.label)
+        self.ax_.legend(loc="best", framealpha=0.85, edgecolor="none")
+        return self
+
+
+def _column(X, feature):
+    """Return a column by its place."""
+    if hasattr(X, "iloc"):
+        return X.iloc[:, feature]
+    return np.asarray(X)[:, feature]
