@@ -57,7 +57,7 @@ class CalibrationMap:
     def attributes(self) -> dict[str, np.ndarray]:
         """Return the numbers of the map, as a model keeps them."""
         return {
-            "slope": np.float64(self.slope),
+            "slope": np.array(self.slope),
             "shift": self.shift,
             "knots": self.knots,
             "log_odds": self.log_odds,

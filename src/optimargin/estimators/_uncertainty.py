@@ -90,7 +90,8 @@ class Uncertainty(HeldOutValues):
         from optimargin.held_out.of_fit import TrainedOn, models_without  # slow to import
 
         check_is_fitted(self)
-        objective = replace(self._objective(), C1=self.C1_, C2=self.C2_)
+        given: Any = self._objective()
+        objective = replace(given, C1=self.C1_, C2=self.C2_)
         settings = (self._kernel_choice(), self._options(), getattr(self, "solver_", "newton"))
         from_vectors = training_data is None and not exact and hasattr(self, "_kept")
         if from_vectors:
@@ -104,15 +105,19 @@ class Uncertainty(HeldOutValues):
             data = self._checked_training(training_data)
             y, weight = data[1:]
             task, model = self._make_known_task(y, weight, data[0].dtype), self._model
-        trained = TrainedOn(*data, task, objective, model, *settings)
+        X, y_known, w_known = data
+        trained = TrainedOn(X, y_known, w_known, task, objective, model, *settings)
         if trained.n_folds is not None:
             if exact:
                 raise ValueError(
                     f"exact=True would fit {len(y)} models of so many samples: use exact=False."
                 )
             if from_vectors:
-                data = self._checked_training(None)
-                trained = TrainedOn(*data, task, objective, self._model, *settings)
+                trained = replace(
+                    trained,
+                    **dict(zip(("X", "y", "weight"), self._checked_training(None), strict=True)),
+                    model=self._model,
+                )
                 from_vectors = False
         with explained():
             models = models_without(trained)
@@ -139,7 +144,7 @@ class Uncertainty(HeldOutValues):
             training_data = self._training_data
         if not isinstance(training_data, tuple | list) or len(training_data) not in (2, 3):
             raise ValueError(
-                "training_data must be a tuple (X, y) or (X, y, sample_weight) of the training data."
+                "training_data must be a tuple (X, y) or (X, y, sample_weight) of what was fitted."
             )
         X, y, *weight = training_data
         X, y = self._validated(X, y)

@@ -30,6 +30,7 @@ solution of the same system with the derivatives of F by (theta, b) on the right
 the loss, curvatures and aims change: dF = adjoint' (da + (a - f) dlog c).
 """
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
@@ -121,7 +122,7 @@ def active_system(problem, point):
     return by_space(problem.design, FeatureSystem, SampleSystem)(problem, point)
 
 
-class _System:
+class _System(ABC):
     """The active set of a solution.
 
     Attributes
@@ -146,6 +147,7 @@ class _System:
         self.root = np.sqrt(curvature)
         self.aim = self.decision[self.active] + point.pull[self.active] / curvature
 
+    @abstractmethod
     def changes(self, share=None):
         """Return u of shape (n_active,), and where it is known.
 
@@ -156,7 +158,6 @@ class _System:
         share : ndarray of shape (n_samples,), default=None
             How much of the weight of each sample is left out; all of it by default.
         """
-        raise NotImplementedError
 
     def leave_one_out(self, share=None):
         """Return the decision value of each sample for the model without (a share of) it."""

@@ -19,7 +19,6 @@ from optimargin.training.plan import plan_held_out
 from optimargin.training.rebuild import rebuild
 from optimargin.training.train import train
 
-
 _BLOCK_ELEMENTS = 1 << 17
 
 
@@ -67,7 +66,6 @@ class Distinct:
                 inverse[i] = places.setdefault((key, label[i]), len(places))
                 if inverse[i] == len(first):
                     first.append(i)
-        used = inverse >= 0
         total = np.bincount(inverse[used], weight[used], minlength=len(first))
         return cls(np.array(first, dtype=np.intp), inverse, total)
 

@@ -1,5 +1,7 @@
 """How reliable probabilities are, and prediction intervals beside what they predict."""
 
+from typing import Any
+
 import numpy as np
 from scipy.special import softmax
 from sklearn.utils.validation import check_is_fitted, column_or_1d
@@ -249,7 +251,8 @@ class IntervalDisplay:
         self.band_ = self.ax_.fill_between(
             self.x, low, high, color=BAND_COLOR, alpha=0.5, linewidth=0, label=name
         )
-        (self.line_,) = self.ax_.plot(self.x, self.points, label="prediction", **LINE_STYLES[0])
+        styles: list[Any] = LINE_STYLES
+        (self.line_,) = self.ax_.plot(self.x, self.points, label="prediction", **styles[0])
         if self.y is not None:
             inside = (low <= self.y) & (self.y <= high)
             for rows, marker, what in ((inside, ".", "inside"), (~inside, "x", "outside")):
@@ -257,7 +260,7 @@ class IntervalDisplay:
                     self.x[rows],
                     self.y[rows],
                     marker,
-                    color="black" if what == "inside" else LINE_STYLES[1]["color"],
+                    color="black" if what == "inside" else styles[1]["color"],
                     markersize=5,
                     label=f"{what}: {rows.mean():.0%}",
                 )
