@@ -32,6 +32,9 @@ from scipy.special import expit, log_expit, logit, logsumexp, softmax
 _SMALLEST_SLOPE = 1e-2  # per mean absolute decision value
 _STEP_SAMPLES = 2.0  # by which a step of the isotonic regression is drawn to the sigmoid
 _APART = 1e-9  # probabilities of steps that differ by less are one step
+_MAX_STEPS = 100
+_FLAT = 1e-12  # slope per sample at which a minimum is reached
+_SHORTEST = 1e-10  # step
 _NONE = np.empty(0)
 
 
@@ -232,22 +235,29 @@ def _softmax_slope(decision, encoded, weight):
 
 def _minimised(loss, curvature, start, size):
     """Return the minimum of a smooth convex function that is a sum over `size` samples."""
-    from scipy.optimize import minimize  # slow to import, as the next one
-
-    result = minimize(
-        lambda v: tuple(part / size for part in loss(v)),
-        start,
-        jac=True,
-        hess=lambda v: curvature(v) / size,
-        method="trust-exact",
-        options={"gtol": 1e-12, "maxiter": 500},
-    )
-    return result.x
+    point = start
+    value, slope = loss(point)
+    for _ in range(_MAX_STEPS):
+        if np.abs(slope).max() <= _FLAT * size:
+            break
+        H = curvature(point)
+        step = np.linalg.solve(H + 1e-12 * np.trace(H) * np.eye(point.size), -slope)
+        length = 1.0
+        while length > _SHORTEST:
+            new_value, new_slope = loss(point + length * step)
+            if new_value <= value + 1e-4 * length * (slope @ step):
+                break
+            length /= 2
+        else:
+            break  # rounding errors are all that is left
+        point = point + length * step
+        value, slope = new_value, new_slope
+    return point
 
 
 def _steps(decision, positive, weight):
     """Return the knots of an isotonic map and the slope beyond them."""
-    from sklearn.isotonic import IsotonicRegression
+    from sklearn.isotonic import IsotonicRegression  # slow to import
 
     slope, offset = _platt(decision, positive, weight)
     fitted = (
