@@ -19,7 +19,7 @@ from optimargin import (
     ODMRegressorCV,
 )
 from optimargin.conformal import conformities
-from optimargin.io import load_model, save_model
+from optimargin.io import ModelFileError, load_model, save_model
 from optimargin.training import plan
 
 
@@ -217,6 +217,24 @@ def test_bad_arguments_of_intervals_are_named():
         several.predict_interval(new)
     with pytest.raises(ValueError, match="not fitted"):
         ODMRegressor().predict_interval(new)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("rows", np.arange(3)),
+        ("weight", np.full(60, np.nan)),
+        ("decision", np.zeros((60, 2))),
+        ("rows", np.arange(60) + 1000),
+    ],
+)
+def test_a_file_whose_kept_samples_do_not_belong_together_is_refused(name, value, tmp_path):
+    X, y, _, _ = numbers()
+    model = ODMRegressor().fit(X, y)
+    model._kept = {**model._kept, name: value}
+    save_model(model, Path(tmp_path, "model.skops"))
+    with pytest.raises(ModelFileError, match="kept"):
+        load_model(Path(tmp_path, "model.skops"))
 
 
 # Sets

@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.utils._param_validation import StrOptions, validate_params
 from sklearn.utils.validation import check_is_fitted
 
-from optimargin._checks import check_columns, check_weights
+from optimargin._checks import check_sparse, check_weights
 from optimargin.conformal import check_levels, conforming, conformities, intervals
 from optimargin.designs import canonical
 from optimargin.estimators._held_out import HeldOutDecisions, HeldOutPredictions, HeldOutValues
@@ -198,9 +198,9 @@ class Uncertainty(HeldOutValues):
 
         checks = self._input_checks()
         if y is None:
-            return check_columns(canonical(validate_data(self, X, reset=False, **checks)))
-        X, y = validate_data(self, X, y, reset=False, **checks, **self._y_checks)
-        return check_columns(canonical(X)), y
+            return canonical(validate_data(self, check_sparse(X), reset=False, **checks))
+        X, y = validate_data(self, check_sparse(X), y, reset=False, **checks, **self._y_checks)
+        return canonical(X), y
 
 
 _CHECKS: dict = {"exact": ["boolean"], "method": [StrOptions({"plus", "minmax", "base"})]}

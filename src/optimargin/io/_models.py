@@ -311,8 +311,6 @@ def _check_learner(est):
             raise ValueError(f"{name} holds values that are not finite")
     if "intercept_" not in arrays:
         return
-    if "calibration_" in arrays:
-        _check_calibration(est)
     if not hasattr(est, "classes_"):
         _check_shapes(est, arrays, np.size(est.intercept_))
         if "_reference" in vars(est):
@@ -360,6 +358,10 @@ def _check_shapes(est, arrays, n_outputs):
             raise ValueError(f"{name} has shape {value.shape} instead of {shape}")
         if name != "support_" and value.dtype not in (np.float32, np.float64):
             raise ValueError(f"{name} has values of type {value.dtype}")
+    if "calibration_" in arrays:
+        _check_calibration(est)
+    if "_kept" in vars(est):
+        _check_kept(est)
 
 
 def _check_indices(support, size):
@@ -385,6 +387,23 @@ def _check_calibration(est):
         raise ValueError("knots and log_odds of calibration_ have different shapes")
     if not all((np.diff(v) > 0).all() and np.isfinite(v).all() for v in (knots, log_odds)):
         raise ValueError("knots and log_odds of calibration_ do not increase")
+
+
+def _check_kept(est):
+    """Raise ValueError unless what a kernel model keeps of its samples belongs together."""
+    kept = {name: np.asarray(est._kept[name]) for name in ("rows", "y", "weight", "decision")}
+    n_rows = kept["rows"].size
+    if any(values.shape[:1] != (n_rows,) for values in kept.values()):
+        raise ValueError("the kept samples differ in number")
+    if kept["decision"].shape != (n_rows, est.intercept_.size):
+        raise ValueError("the kept decision values do not fit the intercept")
+    numbers = [kept[name] for name in ("weight", "decision")]
+    if not all(v.dtype.kind == "f" and np.isfinite(v).all() for v in numbers):
+        raise ValueError("the kept samples hold values that are not finite")
+    if kept["rows"].dtype.kind not in "iu" or not np.isin(est.support_, kept["rows"]).all():
+        raise ValueError("the support vectors are not among the kept samples")
+    if hasattr(est, "classes_") and not np.isin(kept["y"], np.arange(est.classes_.size)).all():
+        raise ValueError("the kept samples are of unknown classes")
 
 
 def _plain(value):
