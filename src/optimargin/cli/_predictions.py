@@ -27,8 +27,8 @@ def probabilities_of(estimator, X, model):
         if not hasattr(estimator, "classes_"):
             raise ValueError(f"--probabilities: {model} predicts numbers, not classes.")
         raise ValueError(
-            f"--probabilities: {model} has scores, not probabilities. Use --scores, or in Python "
-            "CalibratedClassifierCV of scikit-learn."
+            f"--probabilities: {model} has scores, not probabilities. Use --scores, a "
+            "model of `optimargin select`, or in Python ODMClassifier(calibration='sigmoid')."
         )
     return estimator.predict_proba(X)
 
