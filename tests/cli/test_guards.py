@@ -107,7 +107,11 @@ def test_probabilities_are_written_or_explained(run, table, tmp_path):
     run("train", table, tmp_path / "m", "-q")
     code, _, err = run("predict", table, tmp_path / "m", tmp_path / "o", "--probabilities")
     assert code == 1
-    assert "CalibratedClassifierCV" in err
+    assert "optimargin select" in err
+    run("select", table, tmp_path / "s", "-q", "--max-evals", "4")
+    code, out, err = run("predict", table, tmp_path / "s", "-", "--probabilities")
+    assert code == 0, err
+    assert out.splitlines()[0] == "label,probability neg,probability pos"
     data = np.genfromtxt(table, delimiter=",", skip_header=1, dtype=str)
     X, y = data[:, :2].astype(float), data[:, 2]
     calibrated = make_pipeline(StandardScaler(), LogisticRegression()).fit(X, y)
