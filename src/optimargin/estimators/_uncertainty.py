@@ -147,7 +147,7 @@ class Uncertainty(HeldOutValues):
                 "training_data must be a tuple (X, y) or (X, y, sample_weight) of what was fitted."
             )
         X, y, *weight = training_data
-        X, y = self._validated(X, y)
+        X, y = self._as_fitted(X, y)
         return X, y, check_weights(weight[0] if weight else None, X)
 
     def _answers(self, X, training_data, exact, needs_models):
@@ -169,7 +169,7 @@ class Uncertainty(HeldOutValues):
         blocks : iterator of (slice, values, own)
         """
         scores = np.asarray(self._scores(X), dtype=np.float64)
-        X = self._validated(X)
+        X = self._as_fitted(X)
         left_out = self._left_out_models(training_data, exact=exact)
 
         shift = self._shift()
@@ -192,7 +192,7 @@ class Uncertainty(HeldOutValues):
 
         return left_out, scores, blocks()
 
-    def _validated(self, X, y=None):
+    def _as_fitted(self, X, y=None):
         """Return data as the fit took them."""
         from sklearn.utils.validation import validate_data
 
