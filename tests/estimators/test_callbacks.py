@@ -335,7 +335,8 @@ def test_a_search_that_is_ended_at_its_last_point_takes_that():
 @pytest.mark.parametrize("cv", [None, 3])
 def test_a_grid_that_is_ended_takes_the_best_point_scored(cv, n_jobs):
     X, y = data()
-    grid = {"C1s": [1, 4, 16, 64], "C2s": [4], "Ds": [0.2, 0.4], "widths": [2.0**k for k in range(-4, 4)]}
+    widths = 2.0 ** np.arange(-4, 4)
+    grid = {"C1s": [1, 4, 16, 64], "C2s": [4], "Ds": [0.2, 0.4], "widths": widths}
     recorder = Recorder("points", stop_at=1)
     model = ODMClassifierCV(**grid, cv=cv, n_jobs=n_jobs).set_callbacks(recorder).fit(X, y)
     recorder.check_balanced()
