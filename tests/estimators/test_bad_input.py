@@ -402,10 +402,17 @@ def test_a_sparse_matrix_without_entries_has_no_wrong_columns():
     assert np.isfinite(model.coef_).all()
 
 
-@pytest.mark.parametrize("model", [LinearODMClassifier(), ODMClassifierCV()])
-def test_missing_probabilities_are_explained(model):
+@pytest.mark.parametrize(
+    ("model", "advice"),
+    [
+        (LinearODMClassifier(), "set calibration='sigmoid' before fit"),
+        (ODMClassifierCV(calibration=None), "set calibration='sigmoid' before fit"),
+        (LDMClassifier(), r"CalibratedClassifierCV\(\w+\(\), ensemble=False"),
+    ],
+)
+def test_missing_probabilities_are_explained(model, advice):
     assert not hasattr(model, "predict_proba")
-    with pytest.raises(AttributeError, match=r"CalibratedClassifierCV\(\w+\(\), ensemble=False"):
+    with pytest.raises(AttributeError, match=advice):
         model.predict_proba(X)
 
 

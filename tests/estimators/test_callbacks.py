@@ -168,7 +168,7 @@ def test_tasks_end_also_where_the_fit_fails(case, monkeypatch):
 
     model.set_callbacks(recorder)
     if case.is_search:
-        monkeypatch.setattr(type(model)._tuned, "fit", interrupt)
+        monkeypatch.setattr(type(model)._tuned, "_fit", interrupt)
     else:
         monkeypatch.setattr("optimargin.training.fit.Fit.of", interrupt)
     with pytest.raises(KeyboardInterrupt):

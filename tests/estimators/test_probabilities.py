@@ -281,7 +281,7 @@ def test_without_calibration_there_are_no_probabilities():
         assert not hasattr(model, "predict_proba")
         with pytest.raises(AttributeError) as error:
             model.predict_proba(X)
-        assert "calibration='sigmoid'" in str(error.value.__cause__)
+        assert "calibration='sigmoid'" in str(error.value)
     with pytest.raises(ValueError, match="fit it again"):
         ODMClassifier().fit(X, y).set_params(calibration="sigmoid").predict_proba(X)
 
@@ -301,7 +301,7 @@ def test_chunks_and_streams_say_that_they_cannot_calibrate():
     assert not hasattr(model, "partial_fit")
     with pytest.raises(AttributeError) as error:
         model.partial_fit(X, y, classes=[0, 1])
-    assert "calibration=None" in str(error.value.__cause__)
+    assert "calibration=None" in str(error.value)
 
 
 def test_bad_values_are_named():

@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 from sklearn.utils._param_validation import StrOptions
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from optimargin.calibration import CALIBRATIONS, CalibrationMap, calibrate
 from optimargin.estimators._classifier import Classifier
+from optimargin.estimators._words import available_where
 from optimargin.tasks import one_or_all
 
 CALIBRATION: dict = {"calibration": [StrOptions(set(CALIBRATIONS)), None]}
@@ -116,7 +116,7 @@ class Probabilities(Classifier):
             return super()._shift()
         return self.calibration_["shift"]
 
-    @available_if(check_calibrated)
+    @available_where(check_calibrated)
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return the probabilities of the classes; only with `calibration`.
 
@@ -147,7 +147,7 @@ class Probabilities(Classifier):
             )
         return CalibrationMap(**self.calibration_).probabilities(self._scores(X))
 
-    @available_if(check_calibrated)
+    @available_where(check_calibrated)
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Return the logarithms of the probabilities of the classes; only with `calibration`.
 

@@ -1,8 +1,9 @@
 """Facts of the lower layers, in the words of an estimator's parameters."""
 
 from contextlib import contextmanager
-from functools import singledispatch
+from functools import singledispatch, update_wrapper
 from math import ceil
+from types import MethodType
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -12,6 +13,33 @@ from optimargin.designs.panels import MemoryLimitError
 from optimargin.held_out.calibration import FewSamples
 from optimargin.problems.base import UnboundedError
 from optimargin.training.designs import CrowdedMemory, NegativeSpectrum
+
+
+class available_where:
+    """A method that exists where a check passes; where not, the error of the check is raised.
+
+    As scikit-learn's `available_if`, whose own message hides what the check has to say.
+
+    Parameters
+    ----------
+    check : callable
+        Given the estimator, it raises AttributeError with what to do about it.
+    """
+
+    def __init__(self, check):
+        self._check = check
+
+    def __call__(self, method):
+        """Decorate a method."""
+        update_wrapper(self, method)
+        self._method = method
+        return self
+
+    def __get__(self, estimator, owner=None):
+        if estimator is None:
+            return self._method
+        self._check(estimator)
+        return MethodType(self._method, estimator)
 
 
 @contextmanager

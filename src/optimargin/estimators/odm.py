@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import _check_partial_fit_first_call, check_classification_targets
 
 from optimargin.estimators._callbacks import with_callbacks
@@ -15,6 +14,7 @@ from optimargin.estimators._forms import EXACT_OR_LANDMARKS, WARM_STARTS, Landma
 from optimargin.estimators._probabilities import Probabilities, check_uncalibrated
 from optimargin.estimators._stream import StreamMethods
 from optimargin.estimators._uncertainty import PredictionSets
+from optimargin.estimators._words import available_where
 from optimargin.objectives import LARGEST, ODM
 from optimargin.tasks import Classification, check_known
 
@@ -418,7 +418,7 @@ class LinearODMClassifier(PredictionSets, StreamMethods, Probabilities):
         check_uncalibrated(self, ValueError)
         return self._fit_chunks(chunks)
 
-    @available_if(check_uncalibrated)
+    @available_where(check_uncalibrated)
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(
         self,

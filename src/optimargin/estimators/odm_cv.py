@@ -1,8 +1,7 @@
 """ODM classifiers that choose their own parameters."""
 
-from sklearn.utils.metaestimators import available_if
-
 from optimargin.estimators._probabilities import CALIBRATION, check_calibrated
+from optimargin.estimators._words import available_where
 from optimargin.estimators.cv import GRID, ClassifierCV, KernelSelectionCV, forwarded
 from optimargin.estimators.odm import LinearODMClassifier, ODMClassifier
 from optimargin.objectives import ODM
@@ -20,8 +19,10 @@ class _ODMSelectionCV(ClassifierCV):
         "Ds": GRID,
     }
 
-    predict_proba = available_if(check_calibrated)(forwarded(ODMClassifier.predict_proba))
-    predict_log_proba = available_if(check_calibrated)(forwarded(ODMClassifier.predict_log_proba))
+    predict_proba = available_where(check_calibrated)(forwarded(ODMClassifier.predict_proba))
+    predict_log_proba = available_where(check_calibrated)(
+        forwarded(ODMClassifier.predict_log_proba)
+    )
     # The parameters stay those chosen with all samples.
     loo_decision_function = forwarded(ODMClassifier.loo_decision_function)
     kfold_decision_function = forwarded(ODMClassifier.kfold_decision_function)
