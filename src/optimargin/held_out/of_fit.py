@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
+from optimargin._threads import blas_threads_for
 from optimargin.held_out.closed_form import active_system, point_without
 from optimargin.held_out.left_out_models import LeftOutModels
 from optimargin.held_out.refitter import Folds
@@ -221,7 +222,8 @@ class SampleModels:
             (problem, *coefficients_of(problem.design, model, problem, k, rebuilt.rows))
             for k, problem in enumerate(rebuilt.problems)
         ]
-        models = [LeftOutModels.of(*solution) for solution in solutions]
+        with blas_threads_for(len(distinct.first)):
+            models = [LeftOutModels.of(*solution) for solution in solutions]
         own = [
             problem.target.scale.restored(each.own)
             for each, (problem, *_) in zip(models, solutions, strict=True)
@@ -247,7 +249,8 @@ class SampleModels:
         out = np.repeat(decision[:, None], models.own.size, axis=1)
         new = self._rebuilt.coordinates(X, models.active)
         whole = (decision - scale.center) / scale.unit
-        out[:, models.active] = scale.restored(models.decisions(whole, new))
+        with blas_threads_for(models.own.size):
+            out[:, models.active] = scale.restored(models.decisions(whole, new))
         return out
 
     def exactly(self, X, k):
