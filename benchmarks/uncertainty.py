@@ -5,7 +5,7 @@
     python benchmarks/uncertainty.py sets
     python benchmarks/uncertainty.py time
 
-Each part continues where it stopped, in results/uncertainty_<part>.jsonl, and writes
+Each part continues where it stopped, in build/uncertainty_<part>.jsonl, and writes
 results/uncertainty_<part>.md and .json. ``--report`` writes the tables of the rows that there are.
 Data sets are those of `sets.py`: half splits of at most 500 training samples, features of
 variance one.
@@ -19,7 +19,7 @@ from pathlib import Path
 from rows import Rows
 from timing import machine
 
-RESULTS = Path(__file__).parent / "results"
+STORE = Path(__file__).parents[1] / "build"
 PARTS = {
     "probabilities": ("uncertainty_probabilities", ("set", "seed", "method")),
     "intervals": ("uncertainty_coverage", ("set", "seed", "method", "level")),
@@ -36,7 +36,7 @@ def main():
     arguments = parser.parse_args()
     module_name, keys = PARTS[arguments.part]
     module = importlib.import_module(module_name)
-    rows = Rows(RESULTS / f"uncertainty_{arguments.part}.jsonl", keys)
+    rows = Rows(STORE / f"uncertainty_{arguments.part}.jsonl", keys)
     if not arguments.report:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

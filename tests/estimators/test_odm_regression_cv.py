@@ -203,3 +203,18 @@ def test_a_large_set_is_searched_by_a_sample_and_fitted_whole():
     model = LinearODMRegressorCV(max_samples=100, max_evals=8).fit(X, y)
     expected = LinearODMRegressor(C1=model.C1_).fit(X, y)
     np.testing.assert_allclose(model.coef_, expected.coef_, rtol=1e-9)
+
+
+@pytest.mark.parametrize("make", [ODMRegressorCV, LinearODMRegressorCV])
+def test_held_out_predictions_of_the_search_are_kept_in_the_units_of_y(make):
+    X, y = curve(90)
+    y = 100.0 * y + 1000.0
+    folds = KFold(3, shuffle=True, random_state=0)
+    model = make(cv=folds, max_evals=6).fit(X, y)
+    expected = np.empty(90)
+    for train, test in folds.split(X):
+        part = clone(model.best_estimator_).fit(X[train], y[train])
+        expected[test] = part.predict(X[test])
+    np.testing.assert_allclose(model.oob_prediction_, expected, rtol=1e-5)
+    assert make(cv=folds, max_evals=2).fit(X, np.c_[y, -y]).oob_prediction_.shape == (90, 2)
+    assert not hasattr(make(max_evals=2, max_samples=50).fit(X, y), "oob_prediction_")

@@ -9,7 +9,7 @@ from sklearn.base import RegressorMixin, _fit_context
 from optimargin._warnings import warn_user
 from optimargin.estimators._base import BaseLearner
 from optimargin.estimators._callbacks import with_callbacks
-from optimargin.tasks import Regression
+from optimargin.tasks import Regression, one_or_all
 
 
 class Regressor(RegressorMixin, BaseLearner):
@@ -53,6 +53,14 @@ class Regressor(RegressorMixin, BaseLearner):
 
     def _make_known_task(self, y, weight, dtype):
         return Regression.from_values(y, weight, fit_intercept=self.fit_intercept, dtype=dtype)
+
+    def _further_attributes(self, X, y, weight, task, fit, held_out):
+        """Return the held-out predictions that a search has at hand, in the units of y."""
+        values = None if held_out is None else held_out.per_sample(len(y))
+        if values is None:
+            return {}
+        restored = [scale.restored(v) for scale, v in zip(task.scales, values.T, strict=True)]
+        return {"oob_prediction_": one_or_all(np.stack(restored, axis=1))}
 
     def _task_of_chunks(self):
         return Regression, {"fit_intercept": self.fit_intercept}

@@ -147,6 +147,9 @@ class ODMRegressorCV(KernelSelectionCV, _ODMRegressorCV):
         The chosen parameters by name.
     held_out_score_ : float
         The R² of held-out predictions at the chosen point, whatever it was chosen by.
+    oob_prediction_ : ndarray of shape (n_samples,) or (n_samples, n_targets)
+        Held-out predictions of the training samples at the chosen point, averaged over repeats
+        of the folds; absent where the search saw a part of the samples.
     best_score_ : float
         The held-out score of the chosen point.
     best_index_ : int
@@ -267,7 +270,7 @@ class LinearODMRegressorCV(_ODMRegressorCV):
     ----------
     C1_, C2_, epsilon_ : float
         The chosen parameters.
-    best_params_, held_out_score_, best_score_, best_index_, cv_results_, outliers_
+    best_params_, held_out_score_, oob_prediction_, best_score_, best_index_, cv_results_, outliers_
         As in `ODMRegressorCV`.
     best_estimator_ : LinearODMRegressor
         The refitted regressor, whose fitted attributes (``coef_``, ``intercept_``, ...) are
