@@ -2,11 +2,11 @@
 
     python benchmarks/kernel.py [--sizes M ...]
 
-The width is the mean distance; SVC has C = 1. ODM has a certified relative gap of 1e-6. It is timed
-with C1 = 64, C2 = 16, D = 0.2, and with its defaults, whose penalty per sample is larger. That is the
-harder problem, and the one that corresponds to SVC's C. The column of accuracies lists C1 = 64, the
-defaults and SVC, on 2000 other rows. Prediction times are of these
-rows, per support vector.
+The width is the mean distance; SVC has C = 1. ODM has a certified relative gap of 1e-6. It is
+timed with C1 = 64, C2 = 16, D = 0.2, and with its defaults, whose penalty per sample is larger.
+That is the harder problem, and the one that corresponds to the C of SVC. The column of accuracies
+lists C1 = 64, the defaults and SVC, on 2000 other rows. Prediction times are of these rows, per
+support vector.
 """
 
 import argparse
