@@ -220,3 +220,11 @@ def test_bad_arguments_are_refused(binary):
         margin_mean(RandomForestClassifier(2).fit(X, y), X, y)
     with pytest.raises(ValueError, match="do not fit 2 classes"):
         distribution_from_scores(y, np.zeros((y.size, 2)), est.classes_)
+
+
+def test_calibration_does_not_move_the_margins():
+    X, y = make_classification(120, weights=[0.8], flip_y=0.4, random_state=0)
+    plain = ODMClassifier().fit(X, y)
+    calibrated = ODMClassifier(calibration="sigmoid").fit(X, y)
+    expected = margin_distribution(plain, X, y).mean
+    assert margin_distribution(calibrated, X, y).mean == pytest.approx(expected, rel=1e-9)

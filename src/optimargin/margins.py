@@ -172,7 +172,7 @@ def margin_distribution(est, X, y, *, kind="functional", sample_weight=None):
     if not hasattr(est, "decision_function"):
         raise TypeError(f"{type(est).__name__} has no decision_function, so no margins.")
     check_consistent_length(X, y)
-    scores = np.asarray(est.decision_function(X))
+    scores = np.asarray(est.decision_function(X)) - calibration_shift(unwrap(est))
     if est.classes_.size > 2 and getattr(unwrap(est), "decision_function_shape", "") == "ovo":
         raise ValueError(
             f"{type(unwrap(est)).__name__} with decision_function_shape='ovo' scores pairs of "
@@ -180,6 +180,12 @@ def margin_distribution(est, X, y, *, kind="functional", sample_weight=None):
         )
     gram = _weight_gram(est) if kind == "geometric" else None
     return distribution_from_scores(y, scores, est.classes_, sample_weight, gram)
+
+
+def calibration_shift(estimator):
+    """Return what calibration added to the decision values: margins are those of the fit."""
+    shift = np.asarray(getattr(estimator, "calibration_", {}).get("shift", 0.0))
+    return shift[0] if shift.size == 1 and shift.ndim else shift
 
 
 def distribution_from_scores(y, scores, classes, sample_weight=None, gram=None):

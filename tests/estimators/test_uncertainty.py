@@ -323,3 +323,14 @@ def test_bad_arguments_of_sets_are_named():
         model.predict_set(new, 0)
     with pytest.raises(ValueError, match="'method' parameter"):
         model.predict_set(new, method="minmax")
+
+
+@pytest.mark.parametrize("make", [LinearODMRegressor, ODMRegressor])
+def test_other_training_data_than_those_of_the_fit_are_refused(make):
+    X, y = make_friedman1(80, random_state=0)
+    model = pickle.loads(pickle.dumps(make().fit(X, y)))
+    right = make().fit(X, y).predict_interval(X[:5])[1]
+    np.testing.assert_allclose(model.predict_interval(X[:5], training_data=(X, y))[1], right)
+    for other in ((X[:50], y[:50]), (X, y[::-1])):
+        with pytest.raises(ValueError, match="training data"):
+            model.predict_interval(X[:5], training_data=other)

@@ -23,7 +23,7 @@ from optimargin.cli._tasks import (
     task_of,
 )
 from optimargin.io import read_data, save_model, write_atomically
-from optimargin.margins import distribution_from_scores, unwrap
+from optimargin.margins import calibration_shift, distribution_from_scores, unwrap
 
 _DESCRIBED = 5000  # compute margins of at most this many samples: with a kernel each needs a row
 _SCALES_APART = 100
@@ -266,7 +266,9 @@ def describe(model, X, y, report):
         report.add(name, text, **more)
         return more if task.name == "regression" else facts | more
     scores = model.decision_function(X[rows])
-    distribution = distribution_from_scores(y[rows], scores, model.classes_)
+    distribution = distribution_from_scores(
+        y[rows], scores - calibration_shift(unwrap(model)), model.classes_
+    )
     name, text, facts = task.describe_training(y[rows], task.labels_of(model, scores), of)
     report.add(name, text, **facts)
     facts |= {

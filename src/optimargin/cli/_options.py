@@ -210,12 +210,17 @@ class Tuning:
             "--C1",
             "--C",
             help="Penalty on small margins: C1 of ODM, C of LDM. LIBSVM's C times the number of "
-            "samples. Default for ODM: the number of samples, with --linear a quarter of it.",
+            "samples. Default for ODM: 2 per sample (regression: 32), with --linear divided by "
+            "the variance of the features.",
         ),
     ] = None
     C2: Annotated[
         float | None,
-        _option(_LEARNING, "--C2", help="Penalty on margins above 1 + D. Default: C1 / 4."),
+        _option(
+            _LEARNING,
+            "--C2",
+            help="Penalty on margins above 1 + D. Default: C1 / 4 (regression: C1).",
+        ),
     ] = None
     D: Annotated[
         float | None,

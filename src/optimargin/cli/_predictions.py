@@ -25,6 +25,8 @@ def probabilities_of(estimator, X, model):
     """
     if not hasattr(estimator, "predict_proba"):
         if not hasattr(estimator, "classes_"):
+            if hasattr(estimator, "p_values"):
+                raise ValueError(f"--probabilities: {model} detects novelties: use --p-values.")
             raise ValueError(f"--probabilities: {model} predicts numbers, not classes.")
         raise ValueError(
             f"--probabilities: {model} has scores, not probabilities. Use --scores, a "
@@ -136,7 +138,7 @@ def describe_predictions(estimator, samples, predicted, report, of=""):
         report.add(
             "unknown labels",
             f"{counted(n_unknown, 'row has a label', 'rows have a label')} that the model does not "
-            f"know and count as wrong: {shown}",
+            f"know; counted as wrong: {shown}",
             n_unknown_labels=n_unknown,
         )
     right = int(np.sum(predicted[rows].astype(str) == labels))
@@ -159,7 +161,9 @@ def _describe_alarms(y, predicted, label_name, report):
     if y is None or label_name is None:
         return
     labels, counts = np.unique(y.astype(str), return_counts=True)
-    for label, count in list(zip(labels, counts, strict=True))[:_SHOWN_LABELS]:
+    if labels.size > _SHOWN_LABELS:
+        return  # measurements, or too many classes to be read
+    for label, count in zip(labels, counts, strict=True):
         of_label = int(alarms[y.astype(str) == label].sum())
         report.add(f"of {label!s}", f"{of_label} of {count} ({of_label / count:.1%})")
 

@@ -135,7 +135,8 @@ class Uncertainty(HeldOutValues):
 
     def _checked_training(self, training_data):
         """Return validated training data: those given, or those that `fit` remembers."""
-        if training_data is None:
+        is_given = training_data is not None
+        if not is_given:
             if not hasattr(self, "_training_data"):
                 raise ValueError(
                     "This estimator was loaded without its training data, which the models without "
@@ -146,9 +147,12 @@ class Uncertainty(HeldOutValues):
             raise ValueError(
                 "training_data must be a tuple (X, y) or (X, y, sample_weight) of what was fitted."
             )
-        X, y, *weight = training_data
+        X, y, *rest = training_data
+        weight = rest[0] if rest else None
+        if is_given:
+            self._rebuilt_solutions(X, y, weight)  # raises where the model has another objective
         X, y = self._as_fitted(X, y)
-        return X, y, check_weights(weight[0] if weight else None, X)
+        return X, y, check_weights(weight, X)
 
     def _answers(self, X, training_data, exact, needs_models):
         """Yield (rows, scores, values, own) for blocks of new samples.
