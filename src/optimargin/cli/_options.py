@@ -86,7 +86,7 @@ TaskOption = Annotated[
         _LEARNING,
         "--task",
         help="Whether the target holds classes or measurements; default: what it looks like. "
-        "novelty: all rows are normal, and there is no target.",
+        "novelty (train only): all rows are normal, and there is no target.",
     ),
 ]
 Format = Annotated[

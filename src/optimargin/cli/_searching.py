@@ -50,7 +50,7 @@ class Found:
         n_points = len(self.search.cv_results_["mean_test_score"])
         return (
             "search objective",
-            f"{score:.4f} ({self.by}), the best of {n_points} points",
+            f"{score:.4f} ({self.by}), chosen of {n_points} points",
             {"score": score, "n_points": n_points},
         )
 
@@ -115,9 +115,9 @@ def search_parameters(job, machine, *, scoring=None, grid=None, tell, landmarks=
     elif grid is not None:
         by = "accuracy" if job.task.name == "classification" else "held-out score"
     else:
-        by = "what the search followed"
-        if job.task.name == "classification":
-            by += ", not an accuracy"
+        by = "what the search followed, "
+        is_classes = job.task.name == "classification"
+        by += "not an accuracy" if is_classes else "minus the mean absolute error"
     return Found(search, job.with_steps(steps, best), chosen, X, by)
 
 
