@@ -5,7 +5,7 @@
 
 Binary sets, sets of several classes and text, half splits of at most 500 training samples (text
 2000), standardised. The search is random: which points it looks at first, and how it deals samples
-out to folds, moves the mean accuracy over all sets by 0.1 points. So every split is searched with
+out to folds, moves the mean accuracy over all sets by up to 0.25 points. Splits are searched with
 several random states. Rows are kept in build/search.jsonl; to measure another version, run its
 build with a label of its own. The report is written to results/search.json and .md.
 """
