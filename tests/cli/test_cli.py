@@ -11,7 +11,7 @@ import pytest
 from sklearn.datasets import load_iris
 
 from optimargin import LDMClassifier, LinearODMClassifier, ODMClassifier
-from optimargin.io import load_model, read_model_header
+from optimargin.io import load_model, read_model_header, save_model
 from tests.io.mutations import SVMLIGHT, TABLE, mutate
 
 
@@ -224,6 +224,14 @@ def test_inspect_shows_the_model(run, flowers, tmp_path):
     assert facts["loo_error"] <= facts["loo_error_bound_valid"][0]
     run("train", flowers, tmp_path / "m", "-q", "--ldm")
     assert "bound, printed" in run("inspect", tmp_path / "m", "--data", flowers)[1]
+
+
+def test_inspect_shows_one_gamma_per_feature(run, tmp_path):
+    X, y = load_iris(return_X_y=True)
+    save_model(ODMClassifier(gamma=[0.5, 0.1, 2.0, 0.3]).fit(X, y), tmp_path / "m")
+    code, out, _ = run("inspect", tmp_path / "m")
+    assert code == 0
+    assert out.count("gamma=0.1 to 2 (per feature)") == 2
 
 
 def test_inspect_draws_margins(run, flowers, tmp_path):

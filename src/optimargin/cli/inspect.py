@@ -28,6 +28,8 @@ def inspect(
     showing: opt.Showing,
 ) -> None:
     """Show the parameters, margins, support vectors, certified gap and bounds of MODEL."""
+    import numpy as np
+
     from optimargin.cli._learning import (
         check_targets,
         describe,
@@ -60,12 +62,12 @@ def inspect(
         parameters=header["parameters"],
     )
     resolved = {
-        name: float(getattr(est, f"{name}_"))
+        name: np.asarray(getattr(est, f"{name}_"), dtype=float).tolist()
         for name in ("C1", "C2", "gamma")
         if hasattr(est, f"{name}_")
     }
     if resolved:
-        shown = ", ".join(f"{name}={value:.6g}" for name, value in resolved.items())
+        shown = ", ".join(f"{name}={_one_or_range(value)}" for name, value in resolved.items())
         report.add("resolved to", shown, **resolved)
     describe_scaling(estimator, report)
     if hasattr(est, "classes_"):
@@ -102,7 +104,16 @@ def inspect(
 
 
 def _short(value):
+    if isinstance(value, list) and value and all(isinstance(v, float) for v in value):
+        return _one_or_range(value)
     return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _one_or_range(value):
+    """Return a number in words, or from where to where those of all features go."""
+    if isinstance(value, list):
+        return f"{min(value):.6g} to {max(value):.6g} (per feature)"
+    return f"{value:.6g}"
 
 
 def _recall(notes, report):

@@ -9,7 +9,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from optimargin.designs import FeatureDesign
 from optimargin.designs.base import SampleSpaceDesign
 from optimargin.estimators._base import BaseLearner, Registered
-from optimargin.kernels import KERNELS, KernelChoice, kernel_class
+from optimargin.kernels import KERNELS, KernelChoice, kernel_class, one_or_each
 from optimargin.solvers import SOLVERS
 from optimargin.training import KernelModel, LinearModel
 
@@ -18,6 +18,7 @@ KERNEL_CONSTRAINTS: dict = {
     "gamma": [
         StrOptions({"scale", "auto", "mean_distance", "rms_distance", "local"}),
         Interval(Real, 0, None, closed="neither"),
+        "array-like",
     ],
     "degree": [Interval(Real, 0, None, closed="left")],
     "coef0": [Interval(Real, None, None, closed="neither")],
@@ -73,7 +74,7 @@ class KernelForm(BaseLearner):
     _parameter_constraints: dict = KERNEL_CONSTRAINTS
 
     def _kernel_choice(self):
-        return KernelChoice(self.kernel, self.gamma, self.degree, self.coef0)
+        return KernelChoice(self.kernel, one_or_each(self.gamma), self.degree, self.coef0)
 
     @property
     def _model(self):

@@ -95,7 +95,7 @@ class LDMClassifier(KernelForm, _LDMClassifier):
     lambda2 : float, default=1.0
         Weight of the margin mean.
     kernel : {"linear", "rbf", "poly", "sigmoid", "precomputed"} or callable, default="rbf"
-    gamma : {"scale", "auto", "mean_distance"} or float, default="scale"
+    gamma : {"scale", "auto", "mean_distance"}, float or array-like, default="scale"
         Coefficient of "rbf", "poly" and "sigmoid"; see `ODMClassifier`.
     degree : float, default=3
         Of "poly".

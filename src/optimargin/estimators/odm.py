@@ -52,11 +52,13 @@ class ODMClassifier(PredictionSets, LandmarkForm, Probabilities):
     kernel : {"linear", "rbf", "poly", "sigmoid", "precomputed"} or callable, default="rbf"
         The kernel, as for `sklearn.svm.SVC`. A callable takes two matrices and returns the
         matrix of kernel values between their rows.
-    gamma : {"scale", "auto", "mean_distance"} or float, default="scale"
+    gamma : {"scale", "auto", "mean_distance"}, float or array-like, default="scale"
         Coefficient of "rbf", "poly" and "sigmoid". "scale" is
         ``1 / (n_features * X.var())`` and "auto" ``1 / n_features``, as for `SVC`;
         "mean_distance" is ``1 / (2 d^2)`` with the mean distance d of the training samples,
         the paper's width. All of them take sample weights into account.
+        One value per feature, of shape (n_features,), makes the kernel "rbf"
+        ``exp(-sum_j gamma_j (x_j - z_j)^2)``; a feature of gamma 0 does not count.
     degree : float, default=3
         Degree of "poly".
     coef0 : float, default=0.0
@@ -117,7 +119,7 @@ class ODMClassifier(PredictionSets, LandmarkForm, Probabilities):
         The values of `C1` and `C2` that were used.
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
         Coefficients of the features; only for ``kernel="linear"``.
-    gamma_ : float
+    gamma_ : float or ndarray of shape (n_features,)
         The value of `gamma` that was used, for kernels that have one.
     n_iter_ : int or ndarray of shape (n_classes,)
         Newton steps or passes over the data; with more than two classes one number per class.

@@ -71,12 +71,15 @@ class ODMRegressor(_BandRegressor, LandmarkForm):
     kernel : {"rbf", "linear", "poly", "sigmoid", "precomputed"} or callable, default="rbf"
         The kernel. A callable is given two arrays of samples and returns the matrix of
         their kernel values.
-    gamma : {"rms_distance", "scale", "auto", "mean_distance"} or float, default="rms_distance"
+    gamma : {"rms_distance", "scale", "auto", "mean_distance"}, \
+            float or array-like, default="rms_distance"
         Coefficient of "rbf", "poly" and "sigmoid". "rms_distance" is ``1 / (2 s^2)`` with s the
         root mean square distance between training samples, which is also
         ``1 / (4 sum of the variances of the features)``; for "poly" and "sigmoid" it is "scale".
         "mean_distance" has the mean distance instead, "scale" is ``1 / (n_features * var(X))``
         and "auto" ``1 / n_features``.
+        One value per feature, of shape (n_features,), makes the kernel "rbf"
+        ``exp(-sum_j gamma_j (x_j - z_j)^2)``; a feature of gamma 0 does not count.
     degree : float, default=3
         Degree of "poly"; at least 0.
     coef0 : float, default=0.0
@@ -123,7 +126,7 @@ class ODMRegressor(_BandRegressor, LandmarkForm):
     epsilon_ : float or ndarray of shape (n_targets,)
         The value of `epsilon` that was used, in the units of y; an array for "scale" with
         several targets.
-    gamma_ : float
+    gamma_ : float or ndarray of shape (n_features,)
         The value of `gamma` that was used, for kernels that have one.
     n_iter_ : int or ndarray of shape (n_targets,)
         Newton steps or passes over the data; with several targets one number per target.

@@ -45,13 +45,16 @@ class OneClassODM(OutlierDetector, LandmarkForm):
         The kernel. A callable is given two arrays of samples and returns the matrix of
         their kernel values. Without an intercept "linear" and "poly" depend on where the origin
         is.
-    gamma : {"local", "scale", "auto", "mean_distance", "rms_distance"} or float, default="local"
+    gamma : {"local", "scale", "auto", "mean_distance", "rms_distance"}, \
+            float or array-like, default="local"
         Coefficient of "rbf", "poly" and "sigmoid". "local" is ``1 / (2 s^2)`` with s a quarter
         of the root mean square distance of the samples from their mean, which is also
         ``8 / (sum of the variances of the features)``. "scale" is
         ``1 / (n_features * var(X))``, on standardised features eight times less, "auto"
         ``1 / n_features``, and "mean_distance" and "rms_distance" have such a distance between
         samples as s.
+        One value per feature, of shape (n_features,), makes the kernel "rbf"
+        ``exp(-sum_j gamma_j (x_j - z_j)^2)``; a feature of gamma 0 does not count.
     degree : float, default=3
         Degree of "poly"; at least 0.
     coef0 : float, default=0.0
@@ -101,7 +104,7 @@ class OneClassODM(OutlierDetector, LandmarkForm):
         Zero: there is no intercept.
     C1_, C2_ : float
         The values of `C1` and `C2` that were used.
-    gamma_ : float
+    gamma_ : float or ndarray of shape (n_features,)
         The value of `gamma` that was used, for kernels that have one.
     n_iter_ : int
         Newton steps or passes over the data.

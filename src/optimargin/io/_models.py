@@ -29,7 +29,7 @@ from optimargin.calibration import CalibrationMap
 from optimargin.held_out.calibration import from_arrays
 from optimargin.io._archive import NotPlainError, archive_classifier
 from optimargin.io._files import write_atomically
-from optimargin.kernels import KERNELS, kernel_class
+from optimargin.kernels import KERNELS, check_gammas, kernel_class
 from optimargin.margins import unwrap
 
 FORMAT = 2  # 1 named modules that no longer exist
@@ -324,6 +324,15 @@ def _check_learner(est):
     _check_shapes(est, arrays, 1 if classes.size == 2 else classes.size)
 
 
+def _check_parameter(value, n_features):
+    """Raise ValueError unless a kernel's parameter is a number, or one per feature."""
+    numbers = value if isinstance(value, tuple) else (value,)
+    if not all(isinstance(number, Real) and isfinite(number) for number in numbers):
+        raise ValueError("the kernel has parameters that are not finite numbers")
+    if isinstance(value, tuple):
+        check_gammas(value, n_features, has_width=True)
+
+
 def _check_shapes(est, arrays, n_outputs):
     """Raise ValueError unless shapes, types and indices are those of a model."""
     n_features = est.n_features_in_
@@ -335,9 +344,8 @@ def _check_shapes(est, arrays, n_outputs):
         if "_kernel" in vars(est):  # searches keep it in the estimator that they refitted
             if not isinstance(est._kernel, kind):
                 raise ValueError(f"the kernel is not {est.kernel!r}")
-            parameters = [getattr(est._kernel, name) for name in kind.parameters]
-            if not all(isinstance(value, Real) and isfinite(value) for value in parameters):
-                raise ValueError("the kernel has parameters that are not finite numbers")
+            for name in kind.parameters:
+                _check_parameter(getattr(est._kernel, name), n_features)
         # Landmarks that were chosen in chunks have no index: `support_` may be missing.
         known = est.support_ if kind.is_precomputed else est.support_vectors_
         expected["dual_coef_"] = (n_outputs, known.shape[0])

@@ -11,8 +11,10 @@ from optimargin.kernels.functions import (
 from optimargin.kernels.gram import GramMatrix, gram_matrix, pivoted_cholesky
 from optimargin.kernels.prepared import PreparedKernel, RowCache, kernel_product
 from optimargin.kernels.widths import (
+    check_gammas,
     gamma_of_width,
     mean_distance,
+    one_or_each,
     resolve_gamma,
     squared_distances,
 )
@@ -27,12 +29,14 @@ __all__ = [
     "PreparedKernel",
     "RadialKernel",
     "RowCache",
+    "check_gammas",
     "gamma_of_width",
     "gram_matrix",
     "kernel_class",
     "kernel_product",
     "make_kernel",
     "mean_distance",
+    "one_or_each",
     "pivoted_cholesky",
     "resolve_gamma",
     "squared_distances",

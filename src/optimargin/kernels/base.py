@@ -75,8 +75,8 @@ class Kernel(ABC, metaclass=_MakesRegistered):
         return False
 
     @property
-    def row_scale(self) -> float:
-        """What rows are multiplied with before inner products are taken."""
+    def row_scale(self) -> float | np.ndarray:
+        """What rows are multiplied with before inner products: a number, or one per feature."""
         return 1.0
 
     @abstractmethod
@@ -132,10 +132,11 @@ class RadialKernel(Kernel):
     """A kernel whose values are a function of ``gamma |x - z|^2``.
 
     A subclass says what that function is (`profile`) and how it changes (`profile_slope`). It
-    must be one at zero.
+    must be one at zero. With one gamma per feature, a tuple, it is a function of
+    ``sum_j gamma_j (x_j - z_j)^2``: the same kernel with gamma one, of rows that are scaled.
     """
 
-    gamma: float = 1.0
+    gamma: Any = 1.0  # a number, or a tuple of them
 
     parameters = ("gamma",)
     has_width = True
@@ -146,9 +147,10 @@ class RadialKernel(Kernel):
         return True
 
     @property
-    def row_scale(self) -> float:
+    def row_scale(self) -> float | np.ndarray:
         """The root of gamma: neither distances nor gamma leave the range of the data's type."""
-        return float(np.sqrt(self.gamma))
+        scale = np.sqrt(self.gamma)
+        return scale if isinstance(self.gamma, tuple) else float(scale)
 
     @abstractmethod
     def profile(self, squares):
@@ -170,7 +172,7 @@ class RadialKernel(Kernel):
         return np.ones_like(norms)
 
     def of_distances(self, distances):
-        """Return the kernel values of squared distances, in a new array."""
+        """Return the kernel values of squared distances, in a new array; of one gamma only."""
         return self.profile(self.gamma * distances)
 
     def width_slope(self, distances, K):

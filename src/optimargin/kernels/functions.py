@@ -2,13 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
 
 from optimargin._core._kernels import rbf_in_place
 from optimargin.kernels.base import InnerProductKernel, Kernel, RadialKernel
-from optimargin.kernels.widths import resolve_gamma
+from optimargin.kernels.widths import check_gammas, one_or_each, resolve_gamma
 
 
 @dataclass(frozen=True)
@@ -67,11 +68,12 @@ class RBFKernel(RadialKernel):
         """
         center = vectors.mean(axis=0, keepdims=True)
         vectors = vectors - center
+        gammas = np.empty_like(center)
+        gammas[:] = self.gamma
         X = graph.op("Sub", X, graph.array(center))
-        products = graph.op("MatMul", X, graph.array(2 * self.gamma * vectors.T))
-        ones = graph.array(np.full_like(center.T, self.gamma))
-        squares = graph.op("MatMul", graph.op("Mul", X, X), ones)
-        norms = graph.array(self.gamma * np.square(vectors).sum(axis=1)[None, :])
+        products = graph.op("MatMul", X, graph.array((2 * gammas * vectors).T))
+        squares = graph.op("MatMul", graph.op("Mul", X, X), graph.array(gammas.T))
+        norms = graph.array((gammas * np.square(vectors)).sum(axis=1)[None, :])
         exponent = graph.op("Sub", graph.op("Sub", products, squares), norms)
         return graph.op("Exp", graph.op("Min", exponent, graph.number(0)))
 
@@ -212,7 +214,7 @@ def make_kernel(kernel, gamma=1.0, degree=3, coef0=0.0) -> Kernel:
     ----------
     kernel : str or callable
     gamma, degree, coef0 : float
-        Used by the kernels that have them.
+        Used by the kernels that have them. A radial kernel takes one gamma per feature, too.
 
     Examples
     --------
@@ -222,7 +224,7 @@ def make_kernel(kernel, gamma=1.0, degree=3, coef0=0.0) -> Kernel:
     """
     if callable(kernel):
         return CallableKernel(kernel)
-    given = {"gamma": gamma, "degree": degree, "coef0": coef0}
+    given = {"gamma": one_or_each(gamma), "degree": degree, "coef0": coef0}
     made = kernel_class(kernel)
     return made(**{name: given[name] for name in made.parameters})
 
@@ -234,12 +236,12 @@ class KernelChoice:
     Attributes
     ----------
     kernel : str or callable
-    gamma : {"scale", "auto", "mean_distance", "rms_distance"} or float
+    gamma : {"scale", "auto", "mean_distance", "rms_distance"}, float or tuple of float
     degree, coef0 : float
     """
 
     kernel: str | Callable
-    gamma: str | float = 1.0
+    gamma: Any = 1.0
     degree: float = 3
     coef0: float = 0.0
 
@@ -268,11 +270,19 @@ class KernelChoice:
         return make_kernel(self.kernel, gamma, self.degree, self.coef0)
 
     @property
-    def gamma_rule(self) -> str | float:
+    def gamma_rule(self) -> Any:
         """What gamma stands for: distances say nothing about kernels of inner products."""
         is_of_distances = self.gamma != "rms_distance" or self.kind.has_width
         return self.gamma if is_of_distances else "scale"
 
     def resolve(self, X, weight) -> Kernel:
         """Return the kernel for data of these weights."""
-        return self.at(resolve_gamma(self.gamma_rule, X, weight) if self.has_gamma else 1.0)
+        if not self.has_gamma:
+            return self.at(1.0)
+        self.check(X.shape[1])
+        return self.at(resolve_gamma(self.gamma_rule, X, weight))
+
+    def check(self, n_features):
+        """Raise ValueError where one gamma per feature does not suit the kernel or the data."""
+        if isinstance(self.gamma, tuple) and self.has_gamma:
+            check_gammas(self.gamma, n_features, has_width=self.kind.has_width)

@@ -53,9 +53,7 @@ class PreparedKernel:
         X = X.astype(np.promote_types(X.dtype, precision), copy=False)
         if self._center is not None:
             X = self._center.subtracted_from(X)
-        scale = self.kernel.row_scale
-        if scale != 1.0:
-            X = X * X.dtype.type(scale)
+        X = _scaled(X, self.kernel.row_scale)
         X = X.astype(precision, copy=False)
         return X, row_norms(X, squared=True) if self.kernel.has_width else None
 
@@ -149,6 +147,16 @@ class PreparedKernel:
             columns = np.flatnonzero(close[i])
             squares = cdist(_dense(A[i : i + 1]), _dense(B[columns]), "sqeuclidean")
             values[i, columns] = self.kernel.profile(squares[0])
+
+
+def _scaled(X, scale):
+    """Return rows times a number, or times one number per feature."""
+    if np.ndim(scale) == 0:
+        return X if scale == 1.0 else X * X.dtype.type(scale)
+    scale = scale.astype(X.dtype)
+    if not issparse(X):
+        return X * scale
+    return csr_array((X.data * scale[X.indices], X.indices, X.indptr), shape=X.shape)
 
 
 def _close(products, row_norms, column_norms):

@@ -71,13 +71,14 @@ def resolve_gamma(gamma, X, sample_weight):
 
     Parameters
     ----------
-    gamma : {"scale", "auto", "mean_distance", "rms_distance", "local"} or float
+    gamma : {"scale", "auto", "mean_distance", "rms_distance", "local"}, float or array-like
+        One value per feature is returned as it is, in a tuple.
     X : {ndarray, CSR} of shape (n_samples, n_features)
     sample_weight : ndarray of shape (n_samples,)
 
     Returns
     -------
-    gamma : float
+    gamma : float or tuple of float
 
     Examples
     --------
@@ -87,6 +88,8 @@ def resolve_gamma(gamma, X, sample_weight):
     >>> float(resolve_gamma("mean_distance", X, np.ones(2)))
     0.5
     """
+    if not isinstance(gamma, str):
+        return one_or_each(gamma)
     if gamma == "auto":
         return 1.0 / X.shape[1]
     sample_weight = sample_weight / sample_weight.max()  # whose sum and square are in range
@@ -104,7 +107,42 @@ def resolve_gamma(gamma, X, sample_weight):
     if gamma == "mean_distance":
         width = mean_distance(X, sample_weight)
         return gamma_of_width(width) if width > 0 else 1.0
-    return float(gamma)
+    raise ValueError(f"gamma={gamma!r} is unknown.")
+
+
+def one_or_each(gamma):
+    """Return gamma as a number, or as a tuple of one number per feature; names as they are."""
+    if isinstance(gamma, str):
+        return gamma
+    return float(gamma) if np.ndim(gamma) == 0 else tuple(np.ravel(gamma).astype(float).tolist())
+
+
+def check_gammas(gammas, n_features, *, has_width):
+    """Raise ValueError unless one gamma per feature suits the kernel and the data.
+
+    Parameters
+    ----------
+    gammas : tuple of float
+    n_features : int
+    has_width : bool
+        Whether the kernel is one of distances.
+    """
+    if not has_width:
+        raise ValueError(
+            "gamma has one value per feature, which is for kernel='rbf': give a number, or scale "
+            "the features."
+        )
+    if len(gammas) != n_features:
+        raise ValueError(
+            f"gamma has {len(gammas)} values and X has {n_features} features: give one number, or "
+            "one value per feature."
+        )
+    values = np.asarray(gammas)
+    if not (np.isfinite(values).all() and (values >= 0).all() and values.any()):
+        raise ValueError(
+            "gamma must be finite and at least zero for every feature, and positive for one: a "
+            "feature of gamma 0 does not count."
+        )
 
 
 def gamma_of_width(width):

@@ -256,6 +256,7 @@ class _ChunkedTraining:
         """Train a kernel model of landmarks."""
         data, options = self.data, self.options
         check_approximation(choice.at(1.0), options)
+        choice.check(self.data.n_features)
         kernel = choice.at(self._gamma(choice.gamma_rule) if choice.has_gamma else 1.0)
         n_components = min(options.n_components, data.n_rows)
         n_wanted = max(_SAMPLE_ELEMENTS // max(n_components, data.n_features), 4 * n_components)
@@ -363,7 +364,7 @@ class _ChunkedTraining:
         if gamma == "auto":
             return 1.0 / n_features
         if gamma != "scale":
-            return float(gamma)
+            return gamma
         first, second = self._moments
         mean = self._pivot + first
         variance = variance_of_moments(first, second) + np.square(mean - mean.mean()).sum()

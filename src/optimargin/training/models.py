@@ -128,7 +128,8 @@ class KernelModel:
         if self.support is not None:
             found["support_"] = self.support
         if "gamma" in self.kernel.parameters:
-            found["gamma_"] = self.kernel.gamma  # type: ignore[attr-defined]
+            gamma = self.kernel.gamma  # type: ignore[attr-defined]
+            found["gamma_"] = np.array(gamma) if isinstance(gamma, tuple) else gamma
         return found
 
 
