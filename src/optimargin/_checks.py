@@ -66,15 +66,24 @@ def check_weights(sample_weight, X):
 
 
 def check_finite(X, estimator_name=""):
-    """Raise scikit-learn's error for NaN and infinity, found in one pass on all cores."""
-    if not np.isfinite(sum_of_squares(X)):
+    """Return the sum of all squares; raise scikit-learn's error for NaN and infinity.
+
+    One pass, on all cores.
+    """
+    total = sum_of_squares(X)
+    if not np.isfinite(total):
         assert_all_finite(X, estimator_name=estimator_name, input_name="X")
+    return total
 
 
 def check_scale(X, estimator_name=""):
-    """Raise a clear error for NaN, infinity and features whose products would overflow."""
-    if sum_of_squares(X) <= float(np.finfo(X.dtype).max) ** 0.9:  # one pass on all cores
-        return
+    """Return the sum of all squares; raise a clear error for values whose products overflow.
+
+    And for NaN and infinity. One pass, on all cores.
+    """
+    total = sum_of_squares(X)
+    if total <= float(np.finfo(X.dtype).max) ** 0.9:
+        return total
     assert_all_finite(X, estimator_name=estimator_name, input_name="X")
     values = X.data if issparse(X) else X
     largest = float(max(values.max(initial=0.0), -values.min(initial=0.0)))
@@ -83,6 +92,7 @@ def check_scale(X, estimator_name=""):
             f"X has values as large as {largest:.3g}, whose products overflow: scale the "
             "features, for example with StandardScaler."
         )
+    return total
 
 
 def sum_of_squares(X):

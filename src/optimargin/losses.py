@@ -219,7 +219,7 @@ class BandLoss(Loss):
 
     def conjugate_terms(self, slope):
         """Return ``slope**2 / (4 C) + D |slope|`` with the C of its side."""
-        slope = np.asarray(slope, dtype=np.float64)
+        slope = np.asarray(slope, dtype=np.result_type(slope, np.float64))
         with np.errstate(divide="ignore", invalid="ignore"):
             above = np.where(slope < 0, slope**2 / (4 * self.C2), 0.0)
         return np.where(slope > 0, slope**2 / (4 * self.C1), above) + self.D * np.abs(slope)

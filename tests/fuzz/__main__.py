@@ -37,13 +37,15 @@ def main():
     deadline = time.monotonic() + 60 * arguments.minutes
     stores = {k: Store(arguments.store / f"{k}.jsonl") for k in arguments.kinds or KINDS}
     worker = Worker()
-    for _ in count():
-        open_stores = {k: s for k, s in stores.items() if s.n_done < arguments.count}
-        if not open_stores or time.monotonic() > deadline:
-            break
-        for kind, store in open_stores.items():
-            store.add(worker.run(kind, store.n_done))
-    worker.stop()
+    try:
+        for _ in count():
+            open_stores = {k: s for k, s in stores.items() if s.n_done < arguments.count}
+            if not open_stores or time.monotonic() > deadline:
+                break
+            for kind, store in open_stores.items():
+                store.add(worker.run(kind, store.n_done))
+    finally:
+        worker.stop()
     reports = [store.report(kind) for kind, store in stores.items()]
     return all(reports)
 

@@ -13,6 +13,7 @@ from scipy.spatial.distance import cdist
 _LONG = np.longdouble
 _LENGTHS = (1.0, 0.5, 0.25, 0.1, 0.03, 0.01, 1e-3, 1e-4)
 _FLOOR = 1e-3  # relative gaps are relative to the objective, or to this
+_SETTLED = 1e-12  # of the objective: a Newton step that gains less is the last
 
 
 def kernel_matrix(name, X, gamma, degree, coef0):
@@ -111,10 +112,15 @@ class LinearProblem:
 
 
 def gain(problem, z, n_steps):
-    """Return the objective at `z`, and by how much of itself Newton steps can lower it."""
+    """Return the objective at `z`, by how much of itself it can be lowered, and if that is all.
+
+    It is all where a last full Newton step gains nothing: the optimum of a convex problem. Steps
+    can also end before, where rounding hides which way is down.
+    """
     z = np.asarray(z, dtype=np.float64)
     decision, dual = problem.image(z)
     first = best = 0.5 * z[:-1] @ dual + problem.band.value(decision + z[-1])
+    is_optimum = False
     for _ in range(n_steps):
         try:
             with np.errstate(all="ignore"):
@@ -130,8 +136,11 @@ def gain(problem, z, n_steps):
             value = 0.5 * norm + problem.band.value(decision + t * moved + z[-1] + t * step[-1])
             if value < found:
                 found, length = value, t
-        if not found < best:
+        gained = best - found
+        if gained > 0:
+            z, best = z + length * step, found
+            decision, dual = problem.image(z)
+        is_optimum = gained <= _SETTLED * max(abs(best), _FLOOR)
+        if is_optimum:
             break
-        z, best = z + length * step, found
-        decision, dual = problem.image(z)
-    return float(first), float((first - best) / max(abs(first), _FLOOR))
+    return float(first), float((first - best) / max(abs(first), _FLOOR)), bool(is_optimum)

@@ -15,9 +15,16 @@ KINDS = {
     "other": "tests.fuzz.fits:other_fit",
     "data_files": "tests.fuzz.files:data_file",
     "model_files": "tests.fuzz.files:model_file",
+    "commands": "tests.fuzz.commands:command",
     "interrupts": "tests.fuzz.interrupts:interrupt",
+    "kill_writer": "tests.fuzz.kills:kill_writer",
+    "kill_store": "tests.fuzz.kills:kill_store",
+    "kill_study": "tests.fuzz.kills:kill_study",
+    "kill_worker": "tests.fuzz.kills:kill_worker",
+    "full_disk": "tests.fuzz.disks:full_disk",
 }
 _SECONDS = 300  # of the processor that a case may take: others may keep it busy meanwhile
+_PATIENCE = 1800  # seconds of any kind, for a case that waits for ever
 
 
 class Worker:
@@ -31,16 +38,17 @@ class Worker:
         if self._process is None:
             spawn = multiprocessing.get_context("spawn")
             self._pipe, other = spawn.Pipe()
-            self._process = spawn.Process(target=_serve, args=(other,), daemon=True)
+            self._process = spawn.Process(target=_serve, args=(other,))
             self._process.start()
             other.close()  # or the end of the process would go unnoticed
         self._pipe.send((kind, number))
         end = _processor_seconds(self._process.pid) + _SECONDS
+        deadline = time.monotonic() + _PATIENCE
         try:
-            while _processor_seconds(self._process.pid) < end:
+            while _processor_seconds(self._process.pid) < end and time.monotonic() < deadline:
                 if self._pipe.poll(1.0):
                     return self._pipe.recv()
-            failure = f"hangs: more than {_SECONDS} s"
+            failure = f"hangs: more than {_SECONDS} s of the processor, or {_PATIENCE} s"
         except (EOFError, OSError):
             failure = "crash"
         self.stop()
@@ -65,10 +73,13 @@ def _processor_seconds(pid):
 
 def _serve(pipe):
     while True:
-        kind, number = pipe.recv()
+        try:
+            kind, number = pipe.recv()
+        except EOFError:  # the harness has ended
+            return
         module, function = KINDS[kind].split(":")
         # The kind is part of the seed: cases of two kinds are not alike.
-        rng = np.random.default_rng([number, sorted(KINDS).index(kind)])
+        rng = np.random.default_rng([number, *kind.encode()])
         try:
             found = getattr(import_module(module), function)(rng)
         except Exception:  # the case is at fault, not the harness

@@ -256,3 +256,11 @@ def test_a_table_holds_no_formulas_and_reads_back_the_same(tmp_path):
     for line in (tmp_path / "copy.csv").read_text().splitlines():
         assert not any(cell.startswith(("=", "+", "-", "@")) for cell in line.split(","))
     np.testing.assert_array_equal(read_data(tmp_path / "copy.csv").y, data.y)
+
+
+def test_a_table_of_one_column_needs_no_separator(write):
+    data = read_data(write("size\n1\n2.5\n"), format="csv", layout=Layout(has_labels=False))
+    assert data.feature_names == ["size"]
+    np.testing.assert_array_equal(data.X, [[1.0], [2.5]])
+    with pytest.raises(DataFileError):
+        read_data(write(b" commen\xff\xfe#\x00!"))

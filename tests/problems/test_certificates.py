@@ -1,4 +1,4 @@
-"""Claimed gaps hold for the kernel of the data, whatever was rounded on the way."""
+"""Claimed gaps hold for the data as they were given, whatever was rounded on the way."""
 
 import warnings
 
@@ -8,6 +8,7 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
 from optimargin import LinearODMClassifier, ODMClassifier
+from optimargin.training import certificates
 from tests.fuzz import exact
 
 
@@ -109,3 +110,45 @@ def test_copies_of_rows_far_from_the_centre_are_seen_as_copies():
     y = rng.integers(0, 2, 800)
     model = ODMClassifier(C1=1e5, gamma=100.0).fit(X, y)
     assert gain(model, X, y) <= model.dual_gap_ + 1e-9
+
+
+def linear_gain(model, X, y):
+    """Return by how much of itself the objective of a fitted linear model can be lowered."""
+    band = exact.Band(2.0 * y - 1, np.ones(len(y)), model.C1_, model.C2_, model.D)
+    z = np.append(model.coef_[0], model.intercept_)
+    return exact.gain(exact.LinearProblem(X, band, model.fit_intercept), z, 12)[1]
+
+
+def columns_of_all_sizes(n_samples, n_features, seed):
+    X, y = problem(n_samples, n_features, seed)
+    return X * 10.0 ** np.random.default_rng(seed).uniform(-8, 8, size=n_features), y
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("seed", range(5))
+def test_inner_products_that_lose_small_columns_are_replaced_by_features(seed, fit_intercept):
+    X, y = columns_of_all_sizes(12, 20, seed)
+    model = LinearODMClassifier(C1=100.0, C2=0.0, fit_intercept=fit_intercept).fit(X, y)
+    assert model.dual_gap_ <= model.tol
+    assert linear_gain(model, X, y) <= model.dual_gap_ + 1e-9
+
+
+@pytest.mark.parametrize("offset", [1e4, 1e8])
+@pytest.mark.parametrize("C1", [1e2, 1e8, 1e12])
+def test_the_rounding_of_an_intercept_far_from_zero_is_part_of_the_claim(C1, offset):
+    X, y = problem(200, 2)
+    X[:, 0] += offset
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = LinearODMClassifier(C1=C1).fit(X, y)
+    assert linear_gain(model, X, y) <= model.dual_gap_ + 1e-9
+
+
+def test_data_of_ordinary_scales_need_no_extended_precision(monkeypatch):
+    def fail(*_):
+        raise AssertionError
+
+    monkeypatch.setattr(certificates, "_long_gap", fail)
+    for X, y in (problem(500, 10), problem(20, 50), problem(20_000, 3)):
+        for rows in (X, sp.csr_array(X), X.astype(np.float32)):
+            LinearODMClassifier().fit(rows, y)

@@ -31,7 +31,7 @@ def read_table(text, layout, name):
     """Return the data of a table of text."""
     text, remarks = _as_utf8(text)
     offset, line = _first_row(text, name)
-    separator = find_separator(text)
+    separator = find_separator(text) or ","  # a table of one column has none
     if separator == " ":
         text, separator = _with_tabs(text), "\t"
         offset, line = _first_row(text, name)

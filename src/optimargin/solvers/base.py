@@ -33,6 +33,8 @@ class Solution:
     n_iter : int
     decision : ndarray of shape (n_samples,) or None
         Decision values of the samples, with the intercept, where the solver has them.
+    stopped : bool
+        Whether the one who listens ended the solve.
     """
 
     coef: np.ndarray
@@ -42,6 +44,7 @@ class Solution:
     dual_gap: float
     n_iter: int
     decision: np.ndarray | None = None
+    stopped: bool = False
 
     @classmethod
     def from_point(cls, point, n_iter: int) -> "Solution":
@@ -115,7 +118,8 @@ class Solver(ABC):
     def solve(self, problem: Any, coef=None, intercept: float = 0.0) -> Solution:
         """Minimise `problem`, starting at (`coef`, `intercept`)."""
         self.check(problem)
-        return self._solve(problem, coef, intercept)
+        solution = self._solve(problem, coef, intercept)
+        return replace(solution, stopped=True) if self.stopped else solution
 
     @abstractmethod
     def _solve(self, problem: Any, coef, intercept: float) -> Solution:

@@ -277,6 +277,12 @@ def _linear_design(X, solver):
     return "linear_gram" if in_samples else "features"
 
 
+def plan_over_features(X, plan: Plan) -> Plan:
+    """Return the plan of a linear fit again, over features instead of inner products of rows."""
+    solver = plan.solver if X.shape[1] <= _FACTORISE_UP_TO else "newton_cg"
+    return replace(plan, solver=solver, design="features")
+
+
 def choose_linear_solver(X, smoothness, tol):
     """Return the solver that was fastest in the benchmarks for data and a loss of this kind.
 

@@ -112,7 +112,9 @@ def rebuild(
     solved_by : str
         The solver of the fit.
     """
-    objective, made_kernel, X, targets, rows = prepare(X, targets, objective, total_weight, kernel)
+    objective, made_kernel, X, targets, rows, _ = prepare(
+        X, targets, objective, total_weight, kernel
+    )
     plan = plan_closed_form(X, objective, made_kernel, options, solved_by)
     if plan.landmarks:
         made = MadeDesign(known_landmarks(made_kernel, X, model.vectors, plan.max_bytes))

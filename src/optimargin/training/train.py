@@ -13,14 +13,16 @@ from optimargin.designs import LINEAR_DESIGNS, FeatureDesign
 from optimargin.designs.base import FeatureSpaceDesign
 from optimargin.kernels import KernelChoice
 from optimargin.objectives import Objective
+from optimargin.problems.additive import AdditiveProblem
 from optimargin.problems.base import GAP_FLOOR, relative_gap
 from optimargin.solvers.base import OnIteration
 from optimargin.targets import Target
+from optimargin.training.certificates import certified
 from optimargin.training.designs import make_design
 from optimargin.training.fit import Fit
 from optimargin.training.landmarks import train_landmarks
 from optimargin.training.models import KernelModel, LinearModel, coefficients_of
-from optimargin.training.plan import Options, Plan, plan_fit
+from optimargin.training.plan import Options, Plan, plan_fit, plan_over_features
 from optimargin.training.units import penalty_unit_of
 
 
@@ -91,7 +93,7 @@ def train(
     -------
     fit : Fit
     """
-    objective, made_kernel, X, targets, rows = prepare(
+    objective, made_kernel, X, targets, rows, square = prepare(
         X, targets, objective, total_weight, kernel, asked_by
     )
     weight = targets[0].weight
@@ -161,8 +163,29 @@ def train(
         ]
     scales = [target.scale for target in targets]
     if made_kernel is None:
+        is_additive = isinstance(problems[0], AdditiveProblem)
+        if is_additive:
+            solutions = [
+                certified(problem, solution, X, square)
+                for problem, solution in zip(problems, solutions, strict=True)
+            ]
         model: Any = LinearModel.of(made.design, solutions, X.dtype)
-        return Fit.of(model, objective, plan.solver, solutions, scales)
+        fit = Fit.of(model, objective, plan.solver, solutions, scales)
+        gave_up = not any(s.stopped or s.n_iter == options.max_iter for s in solutions)
+        is_missed = gave_up and fit.dual_gap.max() > options.tol
+        if not (is_missed and is_additive and plan.design == "linear_gram"):
+            return fit
+        # Inner products of rows have lost what their small columns say.
+        again = train(
+            X,
+            targets,
+            objective,
+            options=options,
+            plan=plan_over_features(X, plan),
+            progress=progress,
+            asked_by=asked_by,
+        )
+        return min(fit, again, key=lambda fit: fit.dual_gap.max())
     calibration = calibration_of(problems, solutions)
     stored = solutions if calibration is None else [*solutions, *calibration.models]
     model = KernelModel.of(made_kernel, made.design, made.projector, stored, X, rows)
@@ -197,7 +220,8 @@ def _as_kept(problem, solution, scale, X, by_samples):
 def prepare(X, targets, objective, total_weight, kernel, asked_by=""):
     """Return the objective and the kernel with their numbers, and the samples of positive weight.
 
-    The last of what is returned are the indices of these samples.
+    The last of what is returned are the indices of these samples and the sum of the squares of
+    their values.
     """
     used = targets[0].weight > 0
     rows = np.arange(X.shape[0])
@@ -208,14 +232,14 @@ def prepare(X, targets, objective, total_weight, kernel, asked_by=""):
         is_square = kernel is not None and kernel.is_precomputed
         X = X[np.ix_(rows, rows)] if is_square else X[rows]
         targets = [target.take(rows) for target in targets]
-    (check_finite if is_raw else check_scale)(X, asked_by)
+    square = (check_finite if is_raw else check_scale)(X, asked_by)
     weight = targets[0].weight
     made = None if kernel is None else kernel.resolve(X, weight)
     is_linear = made is None or made.is_linear
     objective = objective.resolve(
         lambda: penalty_unit_of(X, weight, total_weight, is_linear=is_linear)
     )
-    return objective, made, X, targets, rows
+    return objective, made, X, targets, rows, square
 
 
 def solve_all(problems, starts, *, targets, objective, options, plan, progress):
