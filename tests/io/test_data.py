@@ -1,9 +1,12 @@
 """Readers return what a file says, or say where it goes wrong."""
 
 import bz2
+import errno
 import gzip
 import io as io_module
 import lzma
+import os
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -264,3 +267,40 @@ def test_a_table_of_one_column_needs_no_separator(write):
     np.testing.assert_array_equal(data.X, [[1.0], [2.5]])
     with pytest.raises(DataFileError):
         read_data(write(b" commen\xff\xfe#\x00!"))
+
+
+@pytest.mark.parametrize("module", [gzip, bz2, lzma])
+def test_data_that_expand_without_end_are_refused(module, write, monkeypatch):
+    monkeypatch.setattr("optimargin.io._files._MAX_BYTES", 10_000)
+    path = write(module.compress(b"1 1:1\n" * 10**6))
+    with pytest.raises(DataFileError, match="expand to more than 200 times"):
+        read_data(path)
+
+
+def test_a_link_stays_a_link_and_a_pipe_is_written_to(write, tmp_path):
+    data = read_data(write("1 1:1\n2 1:2\n"))
+    target, link, pipe = (tmp_path / name for name in ("target", "link", "pipe"))
+    target.write_text("old")
+    link.symlink_to(target)
+    write_data(data, link)
+    assert link.is_symlink()
+    assert read_data(target).y.tolist() == [1, 2]
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor(1) as pool:
+        read = pool.submit(pipe.read_bytes)
+        write_data(data, pipe)
+    assert pipe.is_fifo()
+    assert read.result() == target.read_bytes()
+
+
+def test_a_file_that_cannot_be_written_is_named_and_left_as_it_was(write, tmp_path, monkeypatch):
+    data, path = read_data(write("1 1:1\n2 1:2\n")), write("old", "out")
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match=r"No space left on device; nothing was written: .*out"):
+        write_data(data, path)
+    assert path.read_text() == "old"
+    assert {file.name for file in tmp_path.iterdir()} == {"data", "out"}

@@ -73,6 +73,26 @@ def test_claim_of_a_dead_process_is_void(path):
     assert Store(path).claim(Unit(2, "wdbc", 1, "svm"))
 
 
+@pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="told by Linux only")
+def test_claim_of_a_process_that_nobody_waited_for_is_void(path):
+    store = Store(path)
+    code = f"from optimargin.study import *; Store({str(path)!r}).claim(Unit(2, 'wdbc', 1, 'lda'))"
+    process = subprocess.Popen([sys.executable, "-c", code])
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # its number is still taken
+    assert store.claim(Unit(2, "wdbc", 1, "lda"))
+    process.wait()
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="told by Linux only")
+def test_claim_of_an_earlier_process_of_the_same_number_is_void(path):
+    store = Store(path)
+    assert store.claim(Unit(2, "wdbc", 1, "lda"))
+    assert not store.claim(Unit(2, "wdbc", 1, "lda"))
+    with sqlite3.connect(path) as database:
+        database.execute("UPDATE claims SET started = started - 7200")
+    assert store.claim(Unit(2, "wdbc", 1, "lda"))
+
+
 def test_two_processes_share_the_units_without_doing_one_twice(path):
     code = """
 import sys

@@ -2,6 +2,7 @@
 
 import bz2
 import gzip
+import io
 import lzma
 import os
 import sys
@@ -15,6 +16,7 @@ _COMPRESSION = {
     b"BZh": (bz2, "bzip2", ".bz2"),
     b"\xfd7zXZ\x00": (lzma, "xz", ".xz"),
 }
+_MAX_BYTES, _MAX_EXPANSION = 10**9, 200  # of compressed data: beyond both is no table
 
 
 class DataFileError(ValueError):
@@ -63,43 +65,75 @@ def read_bytes(path):
         raise DataFileError(f"cannot be read: {error.strerror or error}", name) from None
     for magic, (module, kind, _) in _COMPRESSION.items():
         if content.startswith(magic):
-            try:
-                return module.decompress(content)
-            except (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError) as error:
-                raise DataFileError(
-                    f"the {kind} data are damaged or cut short ({error})", name
-                ) from None
+            return _expanded(content, module, kind, name)
     return content
+
+
+def _expanded(content, module, kind, name):
+    """Return compressed data, unless they are many times as much as any table."""
+    limit = max(_MAX_BYTES, _MAX_EXPANSION * len(content))
+    try:
+        with module.open(io.BytesIO(content)) as file:
+            text = file.read(limit + 1)
+    except (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError) as error:
+        raise DataFileError(f"the {kind} data are damaged or cut short ({error})", name) from None
+    if len(text) > limit:
+        raise DataFileError(
+            f"the {kind} data expand to more than {_MAX_EXPANSION} times their size: such a file "
+            "can be an attack; expand it yourself if it is not",
+            name,
+        )
+    return text
 
 
 @contextmanager
 def write_atomically(path):
     """Yield a temporary path to write to; on success it becomes `path`, otherwise it is removed.
 
-    So there is never an incomplete file, neither for readers nor after an interrupt.
+    So there is never an incomplete file, neither for readers nor after an interrupt. A link stays
+    a link: the file that it points to is replaced. A pipe or a device is written to.
 
     Parameters
     ----------
     path : path-like
+
+    Raises
+    ------
+    OSError
+        If it cannot be written; what was there is unchanged.
     """
-    path = Path(path)
+    named, path = path, Path(os.path.realpath(path))
     if path.is_dir():
-        raise IsADirectoryError(f"{path} is a folder: give the name of a file.")
+        raise IsADirectoryError(f"{named} is a folder: give the name of a file.")
     if not path.parent.is_dir():
         raise FileNotFoundError(f"The folder {path.parent} does not exist: create it first.")
-    # Keep the suffix: some writers choose the format by it.
-    with NamedTemporaryFile(
-        dir=path.parent, prefix=f".{path.stem}-", suffix=path.suffix, delete=False
-    ) as file:
-        temporary = Path(file.name)
+    is_special = path.exists() and not path.is_file()
+    temporary = None
     try:
+        # Keep the suffix: some writers choose the format by it.
+        with NamedTemporaryFile(
+            dir=None if is_special else path.parent,
+            prefix=f".{path.stem}-",
+            suffix=path.suffix,
+            delete=False,
+        ) as file:
+            temporary = Path(file.name)
         yield temporary
+        if is_special:
+            path.write_bytes(temporary.read_bytes())
+            return
         with temporary.open("rb+") as file:
             os.fsync(file.fileno())
         temporary.chmod(_mode(path))
         temporary.replace(path)
+    except OSError as error:
+        if error.errno is None:
+            raise
+        reason = f"{error.strerror or error}; nothing was written"
+        raise OSError(error.errno, reason, str(named)) from error
     finally:
-        temporary.unlink(missing_ok=True)
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)
 
 
 def _mode(path):
@@ -112,10 +146,14 @@ def _mode(path):
 
 
 def write_bytes(path, content):
-    """Write a file atomically, compressed according to its suffix; ``-`` is standard output."""
+    """Write a file atomically, compressed according to its suffix; ``-`` is standard output.
+
+    Equal contents make equal files.
+    """
     for module, _, suffix in _COMPRESSION.values():
         if str(path).endswith(suffix):
-            content = module.compress(content)
+            dateless = {"mtime": 0} if module is gzip else {}
+            content = module.compress(content, **dateless)
     if str(path) == "-":
         sys.stdout.buffer.write(content)
         sys.stdout.buffer.flush()

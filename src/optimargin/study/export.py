@@ -8,10 +8,9 @@ import csv
 import gzip
 import io
 import json
-import os
-import tempfile
 from pathlib import Path
 
+from optimargin.io._files import write_bytes
 from optimargin.study.protocol import Unit
 from optimargin.study.store import Result, StoreError
 
@@ -42,7 +41,6 @@ def export_results(results, path):
     path : path-like
         Written to a temporary file first and then moved, so that it is never incomplete.
     """
-    path = Path(path)
     environments: dict[str, int] = {}
     rows = io.StringIO()
     writer = csv.writer(rows, lineterminator="\n")
@@ -64,8 +62,7 @@ def export_results(results, path):
             ]
         )
     head = json.dumps({"format": FORMAT, "environments": list(environments)})
-    data = f"# {head}\n{rows.getvalue()}".encode()
-    write_atomically(path, gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
+    write_bytes(path, f"# {head}\n{rows.getvalue()}".encode())
 
 
 def read_export(path):
@@ -100,22 +97,6 @@ def read_export(path):
         raise StoreError(
             f"{path} is not an export of a study ({type(error).__name__}: {error})."
         ) from error
-
-
-def write_atomically(path, data):
-    """Write bytes to a file completely or not at all."""
-    path = Path(path)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(name, 0o644)
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
 
 
 def _parsed(row, environments):

@@ -5,8 +5,9 @@ from importlib.resources import files
 from itertools import pairwise
 from pathlib import Path
 
+from optimargin.io._files import write_bytes
 from optimargin.study import figures, tables
-from optimargin.study.export import export_results, write_atomically
+from optimargin.study.export import export_results
 from optimargin.study.methods import METHODS
 from optimargin.study.protocol import N_FOLDS, TABLES
 from optimargin.study.sample_sets import ABOUT
@@ -249,9 +250,9 @@ def write_report(results, folder):
     environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     environment.filters["raised"] = lambda text: Markup(tables.as_html(text))
     page = environment.from_string(source).render(**context)
-    write_atomically(folder / "index.html", page.encode())
+    write_bytes(folder / "index.html", page.encode())
     claims = {"margins": context["claims"], "band": context["band"]}
-    write_atomically(folder / "claims.json", json.dumps(claims, indent=1).encode())
+    write_bytes(folder / "claims.json", json.dumps(claims, indent=1).encode())
     write_tables(context["sections"], folder)
     export_results(results, folder / "results.csv")
     return folder / "index.html"
@@ -278,4 +279,4 @@ def write_tables(sections, folder):
             latex.append(table.latex())
             page.append(f'<div class="study-table">{table.html()}</div>')
     for name, parts in {"tables.md": markdown, "tables.tex": latex, "tables.html": page}.items():
-        write_atomically(Path(folder) / name, "\n".join(parts).encode())
+        write_bytes(Path(folder) / name, "\n".join(parts).encode())

@@ -8,6 +8,7 @@ exist are ignored.
 import json
 import os
 import platform
+import re
 import sqlite3
 import time
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ from optimargin.study.protocol import Unit
 
 SCHEMA_VERSION = 1
 _LEASE = 12 * 3600.0  # seconds after which a claim expires
+_CLOCK_ERROR = 60.0  # seconds by which the time of boot may be wrong
 _SCHEMA = """
 CREATE TABLE environments (id INTEGER PRIMARY KEY, description TEXT UNIQUE NOT NULL);
 CREATE TABLE results (
@@ -271,12 +273,28 @@ def _result(row):
 
 def _is_alive(host, process, started):
     """Return whether the claim of a process is still valid."""
+    recent = time.time() - started < _LEASE
     if host != platform.node():
-        return time.time() - started < _LEASE
+        return recent
     try:
         os.kill(process, 0)
     except ProcessLookupError:
         return False
     except PermissionError:
         return True
-    return time.time() - started < _LEASE
+    return recent and not _is_another(process, started)
+
+
+def _is_another(process, started):
+    """Return whether a process has ended, or is not the one that made a claim.
+
+    A killed process keeps its number until its parent asks for it, which in a container may be
+    never. And after a restart another process may have that number.
+    """
+    try:
+        state, *fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+        boot = re.search(r"^btime (\d+)", Path("/proc/stat").read_text(), re.MULTILINE)
+    except OSError:  # not Linux
+        return False
+    begun = float(boot[1]) + int(fields[18]) / os.sysconf("SC_CLK_TCK") if boot else 0.0
+    return state in "ZX" or begun > started + _CLOCK_ERROR
