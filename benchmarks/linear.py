@@ -2,7 +2,7 @@
 
     python benchmarks/linear.py [--sets NAME ...] [--repeats N]
 
-Every competitor minimises the same objective. For each accuracy (relative suboptimality against
+Every competitor minimises the same objective. For each target (relative suboptimality against
 the best known objective) it gets the loosest of its stopping tolerances that reaches it; then all
 are timed in turn. The last column is full ODM (C2 = C1 / 4, D = 0.2) at the same tolerance. Rows of
 sets that are not named stay as they were.
@@ -20,7 +20,7 @@ from timing import interleaved_medians, keep_memory, machine
 
 from optimargin import LinearODMClassifier
 
-ACCURACIES = (1e-3, 1e-6)
+SUBOPTIMALITIES = (1e-3, 1e-6)
 ALL_SETS = (*LARGE_NAMES, "text-like")
 PEERS = [name for name in LINEAR if name != "optimargin"]
 
@@ -30,11 +30,11 @@ def objective(X, y, w, C1):
     return 0.5 * w @ w + C1 / y.size * (shortfall @ shortfall)
 
 
-def loosest(fit, X, y, C1, best, accuracy):
-    """Return the loosest tolerance of a competitor that reaches `accuracy`, or None."""
+def loosest(fit, X, y, C1, best, target):
+    """Return the loosest tolerance of a competitor that reaches `target`, or None."""
     for tol in TOLERANCES:
         value = objective(X, y, fit(X, y, C1, tol), C1)
-        if value - best <= accuracy * best:
+        if value - best <= target * best:
             return tol
     return None
 
@@ -43,8 +43,8 @@ def cells(name, X, y, repeats):
     for C1 in (1.0, 32.0, 1024.0):
         reference = LinearODMClassifier(C1, 0, 0, fit_intercept=False, tol=1e-11, max_iter=5000)
         best = objective(X, y, reference.fit(X, y).coef_[0], C1)
-        for accuracy in ACCURACIES:
-            tols = {k: loosest(fit, X, y, C1, best, accuracy) for k, fit in LINEAR.items()}
+        for target in SUBOPTIMALITIES:
+            tols = {k: loosest(fit, X, y, C1, best, target) for k, fit in LINEAR.items()}
             runs = {
                 k: functools.partial(LINEAR[k], X, y, C1, tol)
                 for k, tol in tols.items()
@@ -61,9 +61,9 @@ def cells(name, X, y, repeats):
                 "rows": X.shape[0],
                 "features": X.shape[1],
                 "C1": C1,
-                "accuracy": accuracy,
-                **{f"{k} [ms]": 1e3 * medians[k] if k in medians else None for k in LINEAR},
+                "suboptimality": target,
                 "speed-up": None if peer is None else peer / medians["optimargin"],
+                **{f"{k} [ms]": 1e3 * medians[k] if k in medians else None for k in LINEAR},
                 "full ODM / C2=0": medians["full ODM"] / medians["optimargin"],
             }
 

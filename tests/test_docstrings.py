@@ -1,8 +1,7 @@
-"""The examples in docstrings, and those of the README, do what they say."""
+"""The examples in docstrings do what they say."""
 
 import doctest
 import importlib
-import re
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,6 @@ import pytest
 import optimargin
 
 PACKAGE = Path(optimargin.__file__).parent
-README = Path(__file__).parents[1] / "README.md"
 
 
 def modules_with_examples():
@@ -28,11 +26,3 @@ def test_examples_print_what_they_say(name):
     result = doctest.testmod(importlib.import_module(f"optimargin.{name}"))
     assert result.attempted > 0
     assert result.failed == 0
-
-
-def test_the_code_of_the_readme_runs(capsys):
-    (code,) = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
-    exec(code, {})
-    default, tuned, gap = map(float, capsys.readouterr().out.split())
-    assert min(default, tuned) > 0.96
-    assert 0 <= gap < 1e-6
