@@ -17,6 +17,8 @@ from optimargin import (
     LinearODMClassifierCV,
     ODMClassifier,
     ODMClassifierCV,
+    ODMRegressor,
+    OneClassODM,
 )
 from optimargin.baselines import MaximalAverageMargin
 from tests.cases import ODM_ESTIMATORS, models, two_classes, untidy_csr, with_wide_indices
@@ -424,3 +426,25 @@ def test_measurements_as_labels_are_warned_about():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         LinearODMClassifier().fit(samples, measured % 3)
+
+
+class OwnError(Exception):
+    """An error of the user's code."""
+
+
+def own_kernel_fails(X, Y):
+    raise OwnError("in the kernel")
+
+
+@pytest.mark.parametrize(
+    "model",
+    [ODMClassifier(), ODMRegressor(), OneClassODM(), LDMClassifier(), ODMClassifierCV()],
+    ids=lambda model: type(model).__name__,
+)
+@pytest.mark.parametrize("n_samples", [40, 900])
+def test_errors_of_a_callable_kernel_are_not_changed(model, n_samples):
+    X, y = two_classes(n_samples, 3)
+    model = clone(model).set_params(kernel=own_kernel_fails)
+    with pytest.raises(OwnError, match=r"^in the kernel$"):
+        model.fit(X, y)
+    assert not [name for name in vars(model) if name.endswith("_")]

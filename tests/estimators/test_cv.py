@@ -1,6 +1,7 @@
 """The estimators that choose their own parameters."""
 
 import pickle
+import re
 
 import numpy as np
 import pandas as pd
@@ -272,18 +273,26 @@ def failing(y_true, y_pred):
 
 @pytest.mark.parametrize("grid", [GRID, {"max_evals": 5}])
 @pytest.mark.parametrize(
-    ("scoring", "message"),
+    ("scoring", "kind", "message"),
     [
-        (make_scorer(failing), "no such luck"),
-        (make_scorer(lambda y_true, y_pred: np.nan), "nan"),
-        ("neg_log_loss", "predict_proba"),
+        (make_scorer(failing), RuntimeError, "no such luck"),
+        ("neg_log_loss", AttributeError, "predict_proba"),
     ],
 )
-def test_failing_scorers_name_the_point(grid, scoring, message):
+def test_errors_of_scorers_are_not_changed_and_notes_name_the_point(grid, scoring, kind, message):
     X, y = make_data()
-    with pytest.raises(ValueError, match=r"C1=.*C2=.*D=") as raised:
+    with pytest.raises(kind, match=message) as raised:
         ODMClassifierCV(**grid, scoring=scoring).fit(X, y)
-    assert message in str(raised.value)
+    notes = " ".join(raised.value.__notes__)
+    assert re.search(r"must need no more than decision_function.* At C1=.*C2=.*D=", notes)
+
+
+@pytest.mark.parametrize("grid", [GRID, {"max_evals": 5}])
+def test_scorers_that_return_no_number_name_the_point(grid):
+    X, y = make_data()
+    scoring = make_scorer(lambda y_true, y_pred: np.nan)
+    with pytest.raises(ValueError, match=r"At C1=.*C2=.*D=.*returned nan"):
+        ODMClassifierCV(**grid, scoring=scoring).fit(X, y)
 
 
 @pytest.mark.parametrize("grid", [GRID | {"cv": 3}, {}])

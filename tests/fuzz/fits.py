@@ -7,15 +7,23 @@ from tempfile import NamedTemporaryFile
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.base import is_regressor
 from sklearn.exceptions import ConvergenceWarning
 
 from optimargin import (
     LDMClassifier,
+    LDMClassifierCV,
     LinearLDMClassifier,
+    LinearLDMClassifierCV,
     LinearODMClassifier,
     LinearODMClassifierCV,
+    LinearODMRegressor,
+    LinearODMRegressorCV,
     ODMClassifier,
     ODMClassifierCV,
+    ODMRegressor,
+    ODMRegressorCV,
+    OneClassODM,
 )
 from tests.cases import untidy_csr
 from tests.fuzz import exact
@@ -52,7 +60,7 @@ def linear_fit(rng):
 
 def other_fit(rng):
     """Fit one of the other estimators, which must end with finite numbers or refuse in words."""
-    data = _data(rng, _size(rng, 2, 150), _size(rng, 1, 20))
+    X, y, weight, dense = _data(rng, _size(rng, 2, 150), _size(rng, 1, 20))
     penalties = _penalties(rng)
     ldm = {
         "C": _ten(rng, -10, 12),
@@ -60,17 +68,35 @@ def other_fit(rng):
         "lambda2": float(_choose(rng, 0.0, _ten(rng, -10, 3))),
         "fit_intercept": penalties["fit_intercept"],
     }
+    of_numbers = {
+        "C1": penalties["C1"],
+        "C2": None if penalties["C1"] is None else _ten(rng, -10, 12),
+        "epsilon": _choose(rng, 0.0, "scale", _ten(rng, -10, 10)),
+        "fit_intercept": penalties["fit_intercept"],
+    }
+    one_class = {name: penalties[name] for name in ("C1", "C2", "D")}
+    gamma = _ten(rng, -10, 10)
     model = _choose(
         rng,
-        LDMClassifier(**ldm, gamma=_ten(rng, -10, 10)),
+        LDMClassifier(**ldm, gamma=gamma),
         LinearLDMClassifier(**ldm),
-        ODMClassifier(**penalties, approximation="nystrom", gamma=_ten(rng, -10, 10)),
+        ODMClassifier(**penalties, approximation="nystrom", gamma=gamma),
+        ODMClassifier(**penalties, calibration=str(_choose(rng, "sigmoid", "isotonic"))),
         ODMClassifierCV(max_evals=8),
         LinearODMClassifierCV(max_evals=8),
+        LDMClassifierCV(max_evals=8),
+        LinearLDMClassifierCV(max_evals=8),
         ODMClassifier(**penalties, solver="dcd", gamma=_ten(rng, -4, 4), max_iter=50),
         LinearODMClassifier(**penalties, solver="svrg", max_iter=20),
+        ODMRegressor(**of_numbers, gamma=gamma),
+        LinearODMRegressor(**of_numbers),
+        ODMRegressorCV(max_evals=8),
+        LinearODMRegressorCV(max_evals=8),
+        OneClassODM(**one_class, gamma=gamma),
     )
-    return _judge(model, data, None)
+    if is_regressor(model):
+        y = (y + rng.normal(size=len(y))) * _ten(rng, -8, 8) + _choose(rng, 0.0, _ten(rng, -8, 8))
+    return _judge(model, (X, y, weight, dense), None)
 
 
 def _judge(model, data, make_problem):
@@ -82,7 +108,8 @@ def _judge(model, data, make_problem):
         warnings.simplefilter("always")
         try:
             model.fit(X, y, sample_weight=weight)
-            decision = model.decision_function(X)
+            decide = model.predict if is_regressor(model) else model.decision_function
+            decision = decide(X)
         except ValueError as error:
             where = traceback.extract_tb(error.__traceback__)[-1]
             kind = "refused" if where.line.startswith("raise") else "failure"  # by NumPy's words

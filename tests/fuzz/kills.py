@@ -1,5 +1,6 @@
 """Processes killed at random times: what was stored stays, and no file is half written."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -75,6 +76,7 @@ def kill_study(rng):
         time.sleep(rng.uniform(0, 0.2))
         os.killpg(process.pid, signal.SIGKILL)
         errors = process.communicate()[1].decode()
+        _wait_until_gone(process.pid)
         store = Store(path)
         before = {r.unit: r for r in store.results()}
         found = {"n_jobs": n_jobs, "before": len(before)}
@@ -198,6 +200,19 @@ def _store_results(path, told):
         store.add(Result(unit, 0.5, {"C1": 1.0}, 0.1, 0.1, 1e-7, unit.seed, {}, None, "machine"))
         os.write(told, b".")
     signal.pause()
+
+
+def _wait_until_gone(group):
+    """Wait until no process of a group is left that has not at least ended."""
+    deadline = time.monotonic() + _PATIENCE
+    while time.monotonic() < deadline:
+        stats = []
+        for path in Path("/proc").glob("[0-9]*/stat"):
+            with contextlib.suppress(OSError):
+                stats.append(path.read_text().rpartition(")")[2].split())
+        if not any(int(fields[2]) == group and fields[0] not in "ZX" for fields in stats):
+            return
+        time.sleep(0.05)
 
 
 def _wait_for(path, n_results, process):

@@ -38,6 +38,7 @@ from optimargin.selection.criteria import (
     CRITERIA,
     Accuracy,
     Criterion,
+    ScoreError,
     SmoothAccuracy,
     describe_point,
     make_criterion,
@@ -426,14 +427,20 @@ def _scorable(rows, weight):
 
 
 def _scored(criterion, decisions, truth, points):
-    """Return the scores of several points; an error says at which of them it occurred."""
+    """Return the scores of several points; an error says at which of them it occurred.
+
+    One of the user's own scorer is not changed: a note says it.
+    """
     scores: list[float] = []
     try:
         for score in criterion.score_path(decisions, truth):
             scores.append(score)
-    except ValueError as error:
+    except ScoreError as error:
         where = describe_point(points[len(scores)])
-        raise ValueError(f"At {where}: {error}") from error
+        raise ScoreError(f"At {where}: {error}") from error
+    except Exception as error:
+        error.add_note(f"At {describe_point(points[len(scores)])}.")
+        raise
     return scores
 
 

@@ -102,12 +102,14 @@ def write_atomically(path):
     OSError
         If it cannot be written; what was there is unchanged.
     """
-    named, path = path, Path(os.path.realpath(path))
+    named = path = Path(path)
     if path.is_dir():
-        raise IsADirectoryError(f"{named} is a folder: give the name of a file.")
+        raise IsADirectoryError(f"{path} is a folder: give the name of a file.")
+    is_special = path.exists() and not path.is_file()
+    if not is_special:
+        path = Path(os.path.realpath(path))
     if not path.parent.is_dir():
         raise FileNotFoundError(f"The folder {path.parent} does not exist: create it first.")
-    is_special = path.exists() and not path.is_file()
     temporary = None
     try:
         # Keep the suffix: some writers choose the format by it.

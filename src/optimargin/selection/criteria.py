@@ -233,6 +233,10 @@ class StandardisedError(Criterion):
         return 1.0 - float((share * cost).sum()), share * slope / deviation
 
 
+class ScoreError(ValueError):
+    """A scorer did not return a number."""
+
+
 class ScorerCriterion(Criterion):
     """A scorer of scikit-learn that works on decision values, labels or predictions.
 
@@ -254,13 +258,14 @@ class ScorerCriterion(Criterion):
         model = _decided(truth.task, decision)
         try:
             value = self._scorer(model, truth.rows[:, None], truth.y, **params)
-        except Exception as error:
-            raise ValueError(
-                f"The scorer {self.name} failed: {error}. It is given held-out "
-                "decision values, so it must need no more than decision_function or predict."
-            ) from error
+        except Exception as error:  # the user's own error, unchanged
+            error.add_note(
+                f"The scorer {self.name} failed. It is given held-out decision values, so it must "
+                "need no more than decision_function or predict."
+            )
+            raise
         if not (isinstance(value, Real) and math.isfinite(value)):
-            raise ValueError(
+            raise ScoreError(
                 f"The scorer {self.name} returned {value}: it must return a finite number."
             )
         return float(value)
