@@ -1,7 +1,7 @@
 """The data sets of the studies of accuracy: binary, several classes, sparse text, regression.
 
 Beside the paper's regular sets (`data.py`) these are the further sets of the folder ``more`` beside
-that of the paper's sets, sets that come with scikit-learn, and generated text. Of large sets a
+that of the paper's sets, sets that come with scikit-learn, and generated ones. Of large sets a
 study sees at most 500 training and 2000 test samples.
 """
 
@@ -44,8 +44,105 @@ FRIEDMAN = {  # generators, with noise about a tenth of the standard deviation
 }
 
 
+def _with_noise(make, n_noise, **settings):
+    """Return a set, standardised, with further features that say nothing about its classes."""
+    X, y = make(**settings)
+    noise = np.random.default_rng(len(y)).standard_normal((len(y), n_noise))
+    return np.column_stack([(X - X.mean(axis=0)) / X.std(axis=0), noise]), y
+
+
+_N = 1500  # samples of a generated set
+GENERATED = {
+    "generated": {  # two classes
+        "moons": partial(datasets.make_moons, _N, noise=0.3, random_state=0),
+        "moons and 10": partial(
+            _with_noise, datasets.make_moons, 10, n_samples=_N, noise=0.2, random_state=1
+        ),
+        "circles and 5": partial(
+            _with_noise,
+            datasets.make_circles,
+            5,
+            n_samples=_N,
+            noise=0.1,
+            factor=0.5,
+            random_state=0,
+        ),
+        "hastie": partial(datasets.make_hastie_10_2, _N, random_state=2),
+        "clusters 20": partial(
+            datasets.make_classification, _N, 20, n_informative=5, flip_y=0.05, random_state=3
+        ),
+        "clusters 60": partial(
+            datasets.make_classification, _N, 60, n_informative=8, random_state=4
+        ),
+        "clusters dense": partial(
+            datasets.make_classification,
+            _N,
+            12,
+            n_informative=12,
+            n_redundant=0,
+            n_clusters_per_class=4,
+            flip_y=0.1,
+            random_state=5,
+        ),
+        "quantiles": partial(
+            datasets.make_gaussian_quantiles,
+            n_samples=_N,
+            n_features=8,
+            n_classes=2,
+            random_state=0,
+        ),
+    },
+    "generated several": {
+        "clusters of 4": partial(
+            datasets.make_classification, _N, 20, n_informative=6, n_classes=4, random_state=6
+        ),
+        "clusters of 8": partial(
+            datasets.make_classification,
+            _N,
+            30,
+            n_informative=10,
+            n_classes=8,
+            flip_y=0.05,
+            random_state=7,
+        ),
+        "clusters uneven": partial(
+            datasets.make_classification,
+            _N,
+            15,
+            n_informative=8,
+            n_classes=5,
+            weights=[0.5, 0.3, 0.1, 0.06, 0.04],
+            random_state=8,
+        ),
+        "quantiles of 3": partial(
+            datasets.make_gaussian_quantiles,
+            n_samples=_N,
+            n_features=6,
+            n_classes=3,
+            random_state=0,
+        ),
+        "quantiles and 10": partial(
+            _with_noise,
+            datasets.make_gaussian_quantiles,
+            10,
+            n_samples=_N,
+            n_features=3,
+            n_classes=4,
+            random_state=9,
+        ),
+        "blobs": partial(datasets.make_blobs, _N, 10, centers=12, cluster_std=5.0, random_state=10),
+    },
+}
+
+
 def names(kind):
-    """Return the names of all sets of a kind: "binary", "several", "text" or "regression"."""
+    """Return the names of all sets of a kind.
+
+    Kinds are "binary", "several", "text", "regression", "generated" (of two classes) and
+    "generated several".
+    """
+    if kind in GENERATED:
+        return list(GENERATED[kind])
     if kind == "text":
         return ["text-0", "text-1", "text-2", "text-3", "farm-ads"]
     entries = json.loads((MORE / "manifest.json").read_text())["sets"]
@@ -76,8 +173,9 @@ def _whole(name):
     """Return all samples: a data frame, an array or a sparse matrix, and the labels."""
     if name in BUNDLED:
         return BUNDLED[name](return_X_y=True)
-    if name in FRIEDMAN:
-        return FRIEDMAN[name]()
+    for made in (FRIEDMAN, *GENERATED.values()):
+        if name in made:
+            return made[name]()
     if name.startswith("text-"):
         return _text(int(name[5:]))
     if name == "farm-ads":

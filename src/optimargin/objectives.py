@@ -44,6 +44,8 @@ class Objective(ABC):
     spread : ndarray of shape (n_parameters, 2) or None
         Where the search looks first, by default everywhere within the bounds. It may leave this
         box later.
+    default_x : ndarray of shape (n_parameters,) or None
+        The coordinates of the default parameters.
     has_closed_form : bool
         Whether samples left out are predicted without fitting again.
     has_gradient : bool
@@ -56,6 +58,7 @@ class Objective(ABC):
     smoother: ClassVar[dict[str, int]]
     bounds: ClassVar[np.ndarray]
     spread: ClassVar[np.ndarray | None] = None
+    default_x: ClassVar[np.ndarray | None] = None
     has_closed_form: ClassVar[bool] = False
     has_gradient: ClassVar[bool] = False
 
@@ -216,6 +219,7 @@ class ODM(BandObjective):
     # log2 C1 / unit, log2 C2 / C1, D
     bounds = np.array([[-10.0, 11.0], [-10.0, 0.0], [0.0, 0.6]])
     spread = np.array([[-10.0, 5.0], [-10.0, 0.0], [0.0, 0.6]])
+    default_x = np.array([1.0, -2.0, 0.5])
 
     @classmethod
     def at(cls, x, unit):
@@ -275,6 +279,7 @@ class ODMRegression(BandObjective):
     grid_names = ("C1", "C2", "epsilon")
     smoother = {"C1": 1, "C2": 1, "epsilon": -1, "gamma": 1}
     bounds = np.array([[-8.0, 11.0]])  # log2 C1 / unit
+    default_x = np.array([5.0])
 
     @classmethod
     def at(cls, x, unit):

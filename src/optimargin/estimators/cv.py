@@ -31,6 +31,7 @@ from optimargin.estimators._classifier import CLASS_WEIGHT, Classifier, no_proba
 from optimargin.estimators._doc_link import DocLinkMixin
 from optimargin.estimators._forms import KERNEL_CONSTRAINTS
 from optimargin.estimators._probabilities import HeldOutDecision
+from optimargin.estimators._relevance import choice, relevance_of
 from optimargin.estimators._store import StoreMixin, public_attributes
 from optimargin.kernels import KernelChoice
 from optimargin.objectives import Objective
@@ -274,7 +275,7 @@ class BaseSelectionCV(
                 for s in range(n_splits):
                     table[f"split{s}_test_score"] = scores[s]
             best = grid.smoothest_best(mean)
-            return {"cv_results_": table, **_choice(table, best, plain_scores[:, best].mean())}
+            return {"cv_results_": table, **choice(table, best, plain_scores[:, best].mean())}
 
         try:
             run_grid(data, grid, splits, visit, self.n_jobs)
@@ -304,6 +305,7 @@ class BaseSelectionCV(
         loss = HeldOutLoss(data, splits, random_state, guide)
         n_judged = min(N_FINALISTS, 1 + self.max_evals // 10, self.max_evals - 1)
         progress = Progress(type(self).__name__, self.max_evals, "evaluations", self.verbose > 0)
+        coordinates: list[np.ndarray] = []
         points: list[dict] = []
         scores: list[float] = []
         plain = self._plain_criterion()
@@ -318,6 +320,7 @@ class BaseSelectionCV(
             if criterion is not guide:
                 value = _scored(criterion, evaluation.decision[None], truth, [point])[0]
             plain_scores.append(_score_or_nan(plain, evaluation.decision, truth))
+            coordinates.append(evaluation.x)
             points.append(point)
             scores.append(value)
             is_finalist.append(judge is not None)
@@ -329,7 +332,7 @@ class BaseSelectionCV(
         def results():
             table = _table(points[: len(scores)], np.array(scores), np.array(is_finalist))
             best = table["rank_test_score"].argmin()
-            return {"cv_results_": table, **_choice(table, best, plain_scores[best])}
+            return {"cv_results_": table, **choice(table, best, plain_scores[best])}
 
         try:
             with single_threaded(data.n_samples):
@@ -345,7 +348,29 @@ class BaseSelectionCV(
                 self._store(results())
             raise
         found = results()
-        return found, held_out[found["best_index_"]] if data.n_samples == n_samples else None
+        best = found["best_index_"]
+        try:
+            found, decision = self._refined(found, held_out[best], loss, coordinates[best], tasks)
+        except KeyboardInterrupt:
+            self._store(found)
+            raise
+        return found, decision if data.n_samples == n_samples else None
+
+    def _refined(self, found, held_out, loss, x, tasks):
+        """Return the results of a search, and held-out values, after further steps, if any.
+
+        Parameters
+        ----------
+        found : dict
+            The results.
+        held_out : HeldOutDecision
+            At the chosen point.
+        loss : HeldOutLoss
+        x : ndarray of shape (n_parameters,)
+            Coordinates of the chosen point.
+        tasks : FitTasks
+        """
+        return found, held_out
 
     def _route(self, sample_weight, params):
         """Return what goes to the splitter and to the scorer."""
@@ -465,17 +490,6 @@ def _score_or_nan(criterion, decision, truth):
         return np.nan
 
 
-def _choice(table, index, plain_score):
-    """Return what is said about the chosen point."""
-    return {
-        "best_index_": int(index),
-        "best_params_": dict(table["params"][index]),
-        "held_out_score_": float(plain_score),
-        "best_score_": float(table["mean_test_score"][index]),
-        **{f"{name}_": value for name, value in table["params"][index].items()},
-    }
-
-
 class KernelSelectionCV(BaseSelectionCV):
     """What estimators with a kernel add: widths, and coefficients where it is linear."""
 
@@ -488,6 +502,12 @@ class KernelSelectionCV(BaseSelectionCV):
 
     def _kernel_choice(self):
         return KernelChoice(self.kernel, degree=self.degree, coef0=self.coef0)
+
+    def _selected(self, given, checked, weight, task, routed, tasks):
+        found = super()._selected(given, checked, weight, task, routed, tasks)
+        if self._kernel_choice().kind.has_width:
+            found |= relevance_of(found["gamma_"], checked[0], weight)
+        return found
 
     @property
     def coef_(self):

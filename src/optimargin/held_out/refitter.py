@@ -75,13 +75,21 @@ class Derivatives:
         In the order of `Loss.parameters`.
     by_width : float
         By the logarithm of the kernel's width, where it can change.
+    pairs : tuple of (left, coef)
+        By the kernel matrix K, as the bilinear form ``sum of left.T @ coef``; arrays of shape
+        (n_models, n_samples).
     """
 
     by_loss: np.ndarray
     by_width: float = 0.0
+    pairs: tuple[tuple[np.ndarray, np.ndarray], ...] = ()
 
     def __add__(self, other):
-        return Derivatives(self.by_loss + other.by_loss, self.by_width + other.by_width)
+        return Derivatives(
+            self.by_loss + other.by_loss,
+            self.by_width + other.by_width,
+            self.pairs + other.pairs,
+        )
 
 
 @dataclass(frozen=True)
@@ -281,8 +289,10 @@ class NumpySolved(Solved):
                 spread[place[1]] = slope[place]
                 by_coef = design.metric(design.represent(spread))
                 adjoint = model.adjoint(by_coef, spread.sum())
-                by_width = self._by_width(system, adjoint, model.coef, spread)
-                total += Derivatives(system.chain(adjoint, decision), by_width)
+                total += Derivatives(
+                    system.chain(adjoint, decision),
+                    *self._by_kernel(system, adjoint, model.coef, spread),
+                )
             return total
 
         return HeldOut(out, derivatives)
@@ -300,7 +310,7 @@ class NumpySolved(Solved):
                 of_output = np.ascontiguousarray(slope[:, k])
                 model = system.model_without(none)
                 adjoint = model.adjoint(test.pull_back(of_output), of_output.sum())
-                by_width = self._by_width(system, adjoint, model.coef, 0.0)
+                by_width, _ = self._by_kernel(system, adjoint, model.coef, 0.0)
                 if slope_test is not None:
                     by_width += of_output @ (slope_test @ model.coef)
                 by_loss = system.chain(adjoint, system.decision[system.active])
@@ -312,10 +322,12 @@ class NumpySolved(Solved):
     def _no_derivatives(self):
         return Derivatives(np.zeros(len(self._problems[0].loss.parameters)))
 
-    def _by_width(self, system, adjoint, coef, spread):
-        """Return the derivative by way of the kernel: ``(spread - adjoint)' dK coef``."""
-        if self._width_slope is None or not isinstance(system.problem.design, SampleSpaceDesign):
-            return 0.0
+    def _by_kernel(self, system, adjoint, coef, spread):
+        """Return the derivatives by way of the kernel: ``(spread - adjoint)' dK coef``."""
+        if not isinstance(system.problem.design, SampleSpaceDesign):
+            return 0.0, ()
         left = np.zeros(coef.size) + spread
         left[system.active] -= adjoint
-        return float(left @ (self._width_slope @ coef))
+        slope = self._width_slope
+        by_width = 0.0 if slope is None else float(left @ (slope @ coef))
+        return by_width, ((left[None], coef[None]),)

@@ -112,7 +112,7 @@ def resolve_gamma(gamma, X, sample_weight):
 
 def one_or_each(gamma):
     """Return gamma as a number, or as a tuple of one number per feature; names as they are."""
-    if isinstance(gamma, str):
+    if gamma is None or isinstance(gamma, str):  # kernels without a gamma have None
         return gamma
     return float(gamma) if np.ndim(gamma) == 0 else tuple(np.ravel(gamma).astype(float).tolist())
 

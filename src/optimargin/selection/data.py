@@ -209,6 +209,10 @@ class SelectionData:
             data = KernelData(*self._gram(gamma, train, weight, test))
         return self._refit(data, self.objective_type, targets, self.fit_intercept)
 
+    def gram_refitter(self, K, targets):
+        """Return the refitter of targets over a positive semi-definite Gram matrix."""
+        return self._refit(KernelData(K), self.objective_type, targets, self.fit_intercept)
+
     def _gram(self, gamma, train, weight, test=None):
         """Return the positive semi-definite Gram matrix, and the kernel of test and train.
 

@@ -1,0 +1,110 @@
+"""The part of a search that looks for a width per feature, and what it says about features."""
+
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.utils import check_random_state
+
+from optimargin.estimators._probabilities import HeldOutDecision
+from optimargin.selection.grid import single_threaded
+from optimargin.selection.progress import Progress
+from optimargin.selection.relevance import can_find_widths, find_widths
+from optimargin.selection.search import StopSearch
+
+RELEVANCE: dict = {"relevance": ["boolean"]}
+
+
+class RelevanceSearch:
+    """Searches that end with a width per feature, where one is confirmed."""
+
+    def _refined(self, found, held_out, loss, x, tasks):
+        est: Any = self
+        if not (est.relevance and est.cv is None and can_find_widths(loss.data, loss.guide)):
+            return found, held_out
+        progress = Progress(type(self).__name__, 240, "evaluations of widths", est.verbose > 0)
+
+        def tick():
+            progress.step()
+            if tasks.tick("evaluation"):
+                raise StopSearch
+
+        gamma = found["best_params_"]["gamma"]
+        try:
+            with single_threaded(loss.data.n_samples):
+                random_state = check_random_state(est.random_state)
+                widths = find_widths(loss.data, x[:-1], gamma, loss.guide, random_state, tick)
+        except StopSearch:
+            return found, held_out
+        progress.end()
+        if widths is None:
+            return found, held_out
+        point = {**loss.parameters_of_loss(widths.x), "gamma": widths.gamma}
+        held_out = HeldOutDecision(widths.rows, widths.decision)
+        truth = loss.data.truth(np.searchsorted(loss.data.rows, widths.rows))
+        plain_score = est._plain_criterion().score(widths.decision, truth)
+        return _with_point(found["cv_results_"], point, widths.score, plain_score), held_out
+
+
+def _with_point(table, point, score, plain_score):
+    """Return the results with one more point, which is the chosen one."""
+    table = dict(table)
+    for name, value in point.items():
+        # Tables are of numbers: widths per feature are shown by their mean.
+        shown = float(np.exp(np.log(value).mean()))
+        table[f"param_{name}"] = np.append(table[f"param_{name}"], shown)
+    table["params"] = [*table["params"], point]
+    table["mean_test_score"] = np.append(table["mean_test_score"], score)
+    table["is_finalist"] = np.append(table["is_finalist"], True)
+    table["rank_test_score"] = np.append(table["rank_test_score"] + 1, 1)
+    return {"cv_results_": table, **choice(table, len(table["params"]) - 1, plain_score)}
+
+
+def choice(table, index, plain_score):
+    """Return what is said about the chosen point.
+
+    Parameters
+    ----------
+    table : dict
+        `cv_results_`.
+    index : int
+    plain_score : float
+        What `score` measures, of held-out predictions.
+    """
+    return {
+        "best_index_": int(index),
+        "best_params_": dict(table["params"][index]),
+        "held_out_score_": float(plain_score),
+        "best_score_": float(table["mean_test_score"][index]),
+        **{f"{name}_": value for name, value in table["params"][index].items()},
+    }
+
+
+def relevance_of(gamma, X, weight):
+    """Return the width of each feature, and its share of the squared distances.
+
+    Parameters
+    ----------
+    gamma : float or ndarray of shape (n_features,)
+    X : {ndarray, CSR} of shape (n_samples, n_features)
+    weight : ndarray of shape (n_samples,) or None
+    """
+    gammas = np.broadcast_to(np.asarray(gamma, dtype=np.float64), X.shape[1])
+    share = gammas * _variances(X, weight)
+    total = share.sum()
+    with np.errstate(divide="ignore"):
+        widths = 1.0 / np.sqrt(2.0 * gammas)
+    return {
+        "widths_": widths,
+        "feature_importances_": share / total if total > 0 else np.full(share.size, 1 / share.size),
+    }
+
+
+def _variances(X, weight):
+    """Return the weighted variance of each feature."""
+    weight = np.ones(X.shape[0]) if weight is None else weight
+    weight = weight / weight.sum()
+    mean = weight @ X
+    if issparse(X):
+        return np.maximum(weight @ X.power(2) - mean**2, 0.0)
+    return weight @ np.square(X - mean)

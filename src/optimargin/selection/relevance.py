@@ -1,0 +1,311 @@
+"""Widths per feature of a radial kernel, found by the gradient of the held-out loss.
+
+From a tuned common width, the logarithms of the widths of all features and the coordinates of the
+objective descend together (L-BFGS) on the closed-form fold loss of `optimargin.selection.search`.
+With Z the rows divided by their widths, s_ab the squared distances of Z and K_ab = k(s_ab), a
+function of held-out decision values has derivatives G_ab by K_ab: sums of adjoints times
+coefficients over all models without a fold (`Derivatives.pairs`). With W = G k'(s) + (G k'(s))',
+
+    d loss / d log gamma_j = sum_ab G_ab k'(s_ab) (z_aj - z_bj)^2
+                           = sum_a z_aj^2 (sum_b W_ab) - sum_a z_aj (W Z)_aj,
+
+for all features together one product of matrices.
+
+As many parameters as features fit chance, too. Two restraints: a penalty on widths that differ,
+
+    PENALTY / n_samples * sum_j (log2 width_j - mean)^2,
+
+which is a normal prior and so counts less the more samples there are per feature; and the widths
+are taken only where fits confirm them on samples that took no part in finding them. Other folds of
+the same samples cannot tell, since all of them were seen: so the descent is repeated without each
+of five outer folds.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.sparse import issparse
+
+from optimargin.held_out.refitter import Folds
+from optimargin.kernels import gamma_of_width, squared_distances
+
+N_FOLDS = 5
+N_REPEATS = 3
+N_OUTER = 5  # folds that confirm
+N_BLOCKS = 2  # of each outer fold: the spread of their gains says how sure the mean gain is
+PENALTY = 0.1
+MARGIN = 1.0  # standard errors by which the gain must exceed zero
+MAX_SAMPLES = 500  # that widths are found on
+MAX_WIDTHS = 300  # features beyond the most promising ones share a width
+_LARGEST_DENSE = 20_000_000  # elements of sparse data that are made dense
+_BOUND = 5.0  # of log2 width, from the common one
+_MAX_LAST = 12  # evaluations with all samples
+_STEP = 0.3  # first step, in log2 width
+_SHARE = 0.03  # first step of the other coordinates, in widths of their bounds
+_NEARLY_LINEAR = 1.0  # log2 of a common width, in mean distances
+_LN2 = float(np.log(2.0))
+
+
+@dataclass(frozen=True)
+class Widths:
+    """Confirmed widths.
+
+    Attributes
+    ----------
+    x : ndarray of shape (n_parameters,)
+        Coordinates of the objective.
+    gamma : ndarray of shape (n_features,)
+    score : float
+        Of the guide, for the held-out decision values.
+    rows : ndarray of shape (n_held_out,)
+        Samples that were held out.
+    decision : ndarray of shape (n_held_out, n_outputs)
+        Their decision values for models whose widths, too, were found without them.
+    """
+
+    x: np.ndarray
+    gamma: np.ndarray
+    score: float
+    rows: np.ndarray
+    decision: np.ndarray
+
+
+def can_find_widths(data, guide):
+    """Return whether widths per feature can be found for these data and this criterion."""
+    n_samples = min(data.n_samples, MAX_SAMPLES)
+    return (
+        data.kernel.kind.has_width
+        and data.objective_type.has_gradient
+        and guide.has_slope
+        and data.X.shape[1] > 1
+        and (not issparse(data.X) or n_samples * data.X.shape[1] <= _LARGEST_DENSE)
+    )
+
+
+class WidthsLoss:
+    """The closed-form fold loss of some samples, as a function of widths per feature.
+
+    Parameters
+    ----------
+    data : SelectionData
+    rows : ndarray of shape (n_rows,)
+        The samples.
+    gamma : float or ndarray of shape (n_features,)
+        Where widths start.
+    guide : Criterion
+        One that `has_slope`.
+    random_state : RandomState
+        Deals the samples out to folds.
+    """
+
+    def __init__(self, data, rows, gamma, guide, random_state):
+        self.data, self.guide = data, guide
+        self.rows, targets = data.part_targets(rows)
+        # Penalties per sample stay what they are where samples are left out.
+        self._unit = data.unit * float(data.weight[self.rows].sum())
+        self.n_loss = len(data.objective_type.bounds)
+        strata = data.strata[self.rows]
+        n_folds = min(N_FOLDS, self.rows.size)
+        self._folds = Folds.stratified(strata, n_folds, N_REPEATS, random_state)
+        self._truth = data.truth(np.tile(self.rows, N_REPEATS))
+        self._kernel = data.kernel.at(1.0)
+        X = _dense(data.X[self.rows])
+        self._center = X.mean(axis=0)
+        self.n_features = X.shape[1]
+        self._root = np.sqrt(gamma)
+        self._rows = self._root * (X - self._center)
+        K = self._kernel.of_distances(squared_distances(self._rows))
+        self._refitter = data.gram_refitter(K, targets)
+
+    def _solve(self, x):
+        Z = self._rows * 2.0 ** -x[self.n_loss :]
+        squares = squared_distances(Z)
+        K = self._kernel.of_distances(squares)
+        self._refitter.change_kernel(K)
+        objective_type = self.data.objective_type
+        parameters = objective_type.at(x[: self.n_loss], self._unit)
+        return Z, squares, self._refitter.solve(self.data.make_objective(**parameters))
+
+    def __call__(self, x):
+        """Return the loss at ``(coordinates of the objective, log2 widths)`` and its gradient."""
+        Z, squares, solved = self._solve(x)
+        held_out = solved.leave_folds_out(self._folds)
+        shape = held_out.decision.shape
+        score, slope = self.guide.score_and_slope(
+            held_out.decision.reshape(-1, shape[-1]), self._truth
+        )
+        found = held_out.derivatives(slope.reshape(shape))
+        G = sum(left.T @ coef for left, coef in found.pairs)
+        G *= self._kernel.profile_slope(squares)
+        W = G + G.T
+        by_log_gamma = W.sum(axis=1) @ Z**2 - np.einsum("ij,ij->j", Z, W @ Z)
+        by_loss = self.data.objective_type.chain(found.by_loss)
+        # gamma falls with the square of the width, and the loss is one minus the score
+        return 1.0 - score, np.concatenate([-by_loss, 2 * _LN2 * by_log_gamma])
+
+    def decide(self, x, rows):
+        """Return the decision values of other samples for the model of all samples at `x`."""
+        Z, _, solved = self._solve(x)
+        new = self._root * (_dense(self.data.X[rows]) - self._center) * 2.0 ** -x[self.n_loss :]
+        K = self._kernel.of_distances(squared_distances(new, Z))
+        return K @ solved.coef.T + solved.intercept
+
+    def groups(self, x):
+        """Return a group per feature: its own where the gradient is large, else a common one."""
+        if self.n_features <= MAX_WIDTHS:
+            return np.arange(self.n_features)
+        slope = np.abs(self(x)[1][self.n_loss :])
+        groups = np.full(self.n_features, MAX_WIDTHS)
+        groups[np.argsort(-slope, kind="stable")[:MAX_WIDTHS]] = np.arange(MAX_WIDTHS)
+        return groups
+
+
+def descend(loss, start, tick=lambda: None, *, together=False, max_evals=40):
+    """Return the point of the smallest penalised loss that a descent saw, and that loss.
+
+    Parameters
+    ----------
+    loss : WidthsLoss
+    start : ndarray of shape (n_parameters + n_features,)
+        Coordinates of the objective, and log2 widths in units of those of the loss.
+    tick : callable
+        Called before each evaluation.
+    together : bool
+        Whether all widths change by the same factor.
+    max_evals : int
+
+    Returns
+    -------
+    x : ndarray of shape (n_parameters + n_features,)
+    value : float
+    """
+    n_loss, n_samples = loss.n_loss, loss.rows.size
+    bounds = loss.data.objective_type.bounds
+    groups = np.zeros(loss.n_features, dtype=np.intp) if together else loss.groups(start)
+    n_groups = groups.max() + 1
+    step = np.concatenate([_SHARE * np.ptp(bounds, axis=1), np.full(n_groups, _STEP)])
+    best = {"value": np.inf, "x": start}
+
+    def point(u):
+        moved = u * step
+        return start + np.concatenate([moved[:n_loss], moved[n_loss:][groups]])
+
+    def evaluate(u):
+        tick()
+        at = point(u)
+        value, slope = loss(at)
+        apart = at[n_loss:] - at[n_loss:].mean()
+        value += PENALTY / n_samples * (apart @ apart)
+        slope[n_loss:] += 2 * PENALTY / n_samples * apart
+        if value < best["value"]:
+            best.update(value=value, x=at)
+        by_group = np.bincount(groups, slope[n_loss:], minlength=n_groups)
+        return value, np.concatenate([slope[:n_loss], by_group]) * step
+
+    first = np.linalg.norm(evaluate(np.zeros(step.size))[1])
+    if first == 0:
+        return start, best["value"]
+    # In units in which the first step, along the gradient, is of length one.
+    low = np.concatenate([bounds[:, 0] - start[:n_loss], np.full(n_groups, -_BOUND)]) / step
+    high = np.concatenate([bounds[:, 1] - start[:n_loss], np.full(n_groups, _BOUND)]) / step
+
+    def scaled(u):
+        value, slope = evaluate(u)
+        return value / first, slope / first
+
+    minimize(
+        scaled,
+        np.zeros(step.size),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=list(zip(low, high, strict=True)),
+        options={"maxfun": max_evals, "maxiter": 25, "maxls": 10, "ftol": 1e-4, "gtol": 1e-7},
+    )
+    return best["x"], best["value"]
+
+
+def find_widths(data, x, gamma, guide, random_state, tick=lambda: None) -> Widths | None:
+    """Return widths per feature where fits without each fold confirm them, else None.
+
+    They are found and confirmed on at most `MAX_SAMPLES`; then the coordinates of the objective
+    and a common factor of the widths follow from all samples.
+
+    Parameters
+    ----------
+    data : SelectionData
+    x : ndarray of shape (n_parameters,)
+        Coordinates of the objective at the tuned point.
+    gamma : float
+        Of the tuned common width.
+    guide : Criterion
+    random_state : RandomState
+    tick : callable
+        Called before each evaluation.
+    """
+    every, data = data, data.sample(MAX_SAMPLES, random_state)
+    used = np.flatnonzero(data.weight)
+    if used.size < 2 * N_OUTER * N_BLOCKS:
+        return None
+    strata = data.strata[used]
+    outer = Folds.stratified(strata, N_OUTER, 1, random_state).fold[0]
+    common = np.concatenate([x, np.zeros(data.X.shape[1])])
+    start = _start(data, used, common, gamma, guide, random_state, tick)
+    n_outputs = len(data.targets)
+    before, after = np.empty((2, used.size, n_outputs))
+    gains: list[float] = []
+    for k in range(N_OUTER):
+        kept = used[outer != k]
+        if np.unique(data.strata[kept]).size < np.unique(strata).size:
+            return None
+        loss = WidthsLoss(data, kept, gamma, guide, random_state)
+        before[outer == k] = loss.decide(common, used[outer == k])
+        after[outer == k] = loss.decide(descend(loss, start, tick)[0], used[outer == k])
+        for block in range(N_BLOCKS):
+            some = np.flatnonzero(outer == k)[block::N_BLOCKS]
+            new, old = (_score(guide, data, used, found, some) for found in (after, before))
+            gains.append(new - old)
+        if k > 0 and np.mean(gains) <= 0:
+            return None  # the other folds would have to make up for it
+    if np.mean(gains) <= MARGIN * np.std(gains, ddof=1) / np.sqrt(len(gains)):
+        return None
+    loss = WidthsLoss(data, used, gamma, guide, random_state)
+    found, _ = descend(loss, start, tick)
+    gamma = gamma * 4.0 ** -found[loss.n_loss :]
+    if every is not data:
+        loss = WidthsLoss(every, np.flatnonzero(every.weight), gamma, guide, random_state)
+        found[loss.n_loss :] = 0.0
+        found, _ = descend(loss, found, tick, together=True, max_evals=_MAX_LAST)
+        gamma = gamma * 4.0 ** -found[loss.n_loss :]
+    return Widths(
+        found[: loss.n_loss],
+        gamma,
+        float(np.mean([_score(guide, data, used, after, outer == k) for k in range(N_OUTER)])),
+        data.rows[used],
+        after,
+    )
+
+
+def _start(data, used, common, gamma, guide, random_state, tick):
+    """Return where descents start: at the tuned point, or at the default one.
+
+    Among features that say nothing, the best common width may be so large that the model is nearly
+    linear. No small change of widths leads from there to a kernel that is not.
+    """
+    default = data.objective_type.default_x
+    away = 0.5 * np.log2(gamma_of_width(data.mean_distance) / gamma)
+    if default is None or away <= _NEARLY_LINEAR:
+        return common
+    other = np.concatenate([default, np.full(data.X.shape[1], -away)])
+    loss = WidthsLoss(data, used, gamma, guide, random_state)
+    return min(common, other, key=lambda start: descend(loss, start, tick)[1])
+
+
+def _score(guide, data, used, decision, some):
+    """Return the score of some held-out samples."""
+    return guide.score(decision[some], data.truth(used[some]))
+
+
+def _dense(X) -> Any:
+    return np.asarray(X.toarray() if issparse(X) else X, dtype=np.float64)

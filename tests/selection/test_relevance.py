@@ -1,0 +1,152 @@
+"""Widths per feature: exact gradients, restraint, and what estimators tell of them."""
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+from sklearn.datasets import make_moons
+
+from optimargin import ODMClassifier, ODMClassifierCV
+from optimargin.designs import GramDesign
+from optimargin.held_out.refitter import NumpyRefitter
+from optimargin.kernels import KernelChoice
+from optimargin.objectives import ODM
+from optimargin.selection import relevance
+from optimargin.selection.criteria import SmoothAccuracy
+from optimargin.selection.data import SelectionData
+
+
+def noisy_moons(n_samples=240, n_noise=4, seed=0):
+    """Return two moons, and features that say nothing."""
+    X, y = make_moons(n_samples, noise=0.15, random_state=seed)
+    noise = np.random.default_rng(seed).standard_normal((n_samples, n_noise))
+    return np.column_stack([X / X.std(axis=0), noise]), y
+
+
+def numpy_refitter(data, objective_type, targets, fit_intercept):
+    return NumpyRefitter(GramDesign(data.K), targets, fit_intercept)
+
+
+def make_data(X, y, weight=None, **settings):
+    return SelectionData(
+        ODM, X, y, weight, kernel=KernelChoice("rbf"), fit_intercept=True, **settings
+    )
+
+
+def loss_of(data, gamma=0.2):
+    rows = np.flatnonzero(data.weight)
+    return relevance.WidthsLoss(data, rows, gamma, SmoothAccuracy(), np.random.RandomState(0))
+
+
+@pytest.mark.parametrize("refit", ["compiled", "numpy"])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_gradients_are_those_of_finite_differences(n_classes, refit):
+    X, y = noisy_moons(60)
+    rng = np.random.default_rng(1)
+    if n_classes == 3:
+        y = y + (X[:, 2] > 0.5)
+    settings = {"refit": numpy_refitter} if refit == "numpy" else {}
+    loss = loss_of(make_data(X, y, rng.uniform(0.5, 2, 60), **settings))
+    x = np.concatenate([[1.0, -2.0, 0.2], 0.3 * rng.standard_normal(6)])
+    _, slope = loss(x)
+    for j in range(x.size):
+        e = np.zeros(x.size)
+        e[j] = 1e-6
+        difference = (loss(x + e)[0] - loss(x - e)[0]) / 2e-6
+        assert slope[j] == pytest.approx(difference, rel=1e-4, abs=1e-8)
+
+
+def test_one_factor_of_all_widths_is_the_slope_of_the_common_width():
+    X, y = noisy_moons(60)
+    data = make_data(X, y)
+    loss, wider = loss_of(data, 0.2), loss_of(data, 0.2 / 4**0.5)
+    x = np.array([1.0, -2.0, 0.2])
+    np.testing.assert_allclose(
+        loss(np.concatenate([x, np.full(6, 0.5)]))[0], wider(np.concatenate([x, np.zeros(6)]))[0]
+    )
+
+
+def test_irrelevant_features_become_wide():
+    X, y = noisy_moons()
+    model = ODMClassifierCV().fit(X, y)
+    assert model.widths_.shape == model.gamma_.shape == (6,)
+    assert model.widths_[:2].max() < 0.7 * model.widths_[2:].min()
+    assert model.feature_importances_[:2].sum() > 0.7
+    assert model.feature_importances_.sum() == pytest.approx(1)
+    X_test, y_test = noisy_moons(1000, seed=1)
+    common = ODMClassifierCV(relevance=False).fit(X, y)
+    assert model.score(X_test, y_test) > common.score(X_test, y_test) + 0.01
+
+
+def test_the_model_is_that_of_the_widths():
+    X, y = noisy_moons()
+    model = ODMClassifierCV(calibration=None).fit(X, y)
+    same = ODMClassifier(**model.best_params_).fit(X, y)
+    np.testing.assert_allclose(model.decision_function(X), same.decision_function(X))
+    np.testing.assert_allclose(model.widths_, 1 / np.sqrt(2 * model.gamma_))
+    table = model.cv_results_
+    assert model.best_index_ == len(table["params"]) - 1
+    assert table["rank_test_score"][-1] == 1
+    assert (table["rank_test_score"][:-1] > 1).all()
+    assert table["param_gamma"][-1] == pytest.approx(np.exp(np.log(model.gamma_).mean()))
+
+
+def test_labels_of_chance_keep_the_common_width():
+    rng = np.random.default_rng(0)
+    taken = 0
+    for _ in range(5):
+        X, y = rng.standard_normal((60, 20)), rng.integers(0, 2, 60)
+        taken += np.ndim(ODMClassifierCV().fit(X, y).gamma_)
+    assert taken <= 1
+
+
+def test_without_widths_the_relevance_is_that_of_distances():
+    X, y = noisy_moons()
+    X[:, 3] *= 2
+    model = ODMClassifierCV(relevance=False).fit(X, y)
+    np.testing.assert_allclose(model.widths_, 1 / np.sqrt(2 * model.gamma_))
+    np.testing.assert_allclose(
+        model.feature_importances_, X.var(axis=0) / X.var(axis=0).sum(), rtol=1e-6
+    )
+
+
+def test_weights_are_repetitions():
+    X, y = noisy_moons(80)
+    weight = np.random.default_rng(0).integers(0, 3, 80)
+    data = make_data(X, y, weight.astype(float))
+    rows = np.repeat(np.arange(80), weight)
+    gained = []
+    for some in (data, make_data(X[rows], y[rows])):
+        loss = loss_of(some)
+        gained.append(loss.decide(np.concatenate([[1.0, -2.0, 0.2], np.ones(6)]), loss.rows[:5]))
+    np.testing.assert_allclose(gained[0][0], gained[1][0])
+
+
+def test_sparse_data_have_the_same_widths():
+    X, y = noisy_moons(100)
+    X[np.abs(X) < 0.3] = 0
+    dense, sparse = (ODMClassifierCV().fit(A, y) for A in (X, csr_array(X)))
+    np.testing.assert_allclose(sparse.widths_, dense.widths_, rtol=1e-3)
+    np.testing.assert_allclose(sparse.feature_importances_, dense.feature_importances_, rtol=1e-3)
+
+
+def test_many_features_share_a_width(monkeypatch):
+    monkeypatch.setattr(relevance, "MAX_WIDTHS", 3)
+    X, y = noisy_moons(400, n_noise=4)
+    model = ODMClassifierCV().fit(X, y)
+    assert np.unique(np.round(model.widths_, 9)).size == 4
+    assert model.feature_importances_[:2].min() > model.feature_importances_[2:].max()
+
+
+def test_many_samples_are_drawn_from_and_all_of_them_seen_at_the_end(monkeypatch):
+    monkeypatch.setattr(relevance, "MAX_SAMPLES", 200)
+    X, y = noisy_moons(300)
+    model = ODMClassifierCV().fit(X, y)
+    assert model.feature_importances_[:2].sum() > 0.7
+
+
+def test_other_kernels_and_splitters_do_without():
+    X, y = noisy_moons(60)
+    linear = ODMClassifierCV(kernel="linear", max_evals=10).fit(X, y)
+    assert not hasattr(linear, "widths_")
+    assert np.ndim(ODMClassifierCV(cv=3, max_evals=10).fit(X, y).gamma_) == 0
+    assert np.ndim(ODMClassifierCV(C1s=[1.0], widths=[1.0]).fit(X, y).gamma_) == 0
