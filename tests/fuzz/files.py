@@ -10,10 +10,23 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
-from optimargin import LinearODMClassifier, ODMClassifier
+from optimargin import (
+    LDMClassifier,
+    LinearLDMClassifier,
+    LinearODMClassifier,
+    LinearODMRegressor,
+    ODMClassifier,
+    ODMClassifierCV,
+    ODMRegressor,
+    OneClassODM,
+)
 from optimargin.io import DataFileError, ModelFileError, load_model, read_data, save_model
 from tests.io.mutations import SVMLIGHT, TABLE, mutate
+
+_METHODS = ("predict", "decision_function", "predict_proba", "p_values")
 
 
 def data_file(rng):
@@ -45,14 +58,16 @@ def model_file(rng):
             return {"refused": str(error)[-200:], "seconds": time.process_time() - start}
         left = [p.name for p in Path(folder).iterdir() if p.name != "model"]
     found = {"seconds": time.process_time() - start}
-    try:
-        scores = model.decision_function(X)
-        model.predict(X)
-    except ValueError as error:
-        return found | {"refused": f"by predict: {error}"[:200]}
-    if left or not np.isfinite(scores).all():
-        return found | {"failure": f"left {left} or not finite"}
-    return found
+    for method in _METHODS:
+        if not hasattr(model, method):
+            continue
+        try:
+            scores = getattr(model, method)(X)
+        except ValueError as error:
+            return found | {"refused": f"by {method}: {error}"[:200]}
+        if scores.dtype.kind == "f" and not np.isfinite(scores).all():
+            return found | {"failure": f"{method} is not finite"}
+    return found | {"failure": f"left {left}"} if left else found
 
 
 @cache
@@ -67,6 +82,16 @@ def _models():
         (LinearODMClassifier().fit(X, y), X),
         (ODMClassifier(kernel="precomputed").fit(X @ X.T, y > 1), X @ X.T),
         (ODMClassifier(approximation="nystrom", n_components=5).fit(X, y > 0), X),
+        (ODMClassifier(gamma=[0.1, 1.0, 2.0, 0.5]).fit(X, y), X),
+        (ODMClassifier(calibration="sigmoid").fit(X, y), X),
+        (ODMClassifier(calibration="isotonic").fit(X, y > 0), X),
+        (ODMClassifierCV(max_evals=4).fit(X, y), X),
+        (LinearLDMClassifier().fit(X, y > 0), X),
+        (LDMClassifier().fit(X, y > 0), X),
+        (ODMRegressor().fit(X, X[:, 0]), X),
+        (LinearODMRegressor().fit(rows, X[:, :2]), rows),
+        (OneClassODM().fit(X), X),
+        (make_pipeline(StandardScaler(), LinearODMClassifier()).fit(X, y), X),
     ]
     made = []
     with TemporaryDirectory() as folder:
