@@ -81,6 +81,8 @@ sphinx_gallery_conf = {
     "min_reported_time": 5,
 }
 
+# Pages of cards or of wide tables, which need the room of the table of contents.
+_WIDE = ["index", "study", *(f"benchmarks/{p.stem}" for p in (_here / "benchmarks").glob("*.rst"))]
 html_theme = "pydata_sphinx_theme"
 html_title = f"optimargin {release}"
 html_theme_options = {
@@ -93,8 +95,7 @@ html_theme_options = {
     "navbar_align": "left",
     "navigation_with_keys": False,
     "show_toc_level": 2,
-    # Wide tables need the room.
-    "secondary_sidebar_items": {"**": ["page-toc"], "index": [], "benchmarks/*": [], "study": []},
+    "secondary_sidebar_items": {"**": ["page-toc"], **dict.fromkeys(_WIDE, [])},
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",
     "footer_start": ["copyright"],

@@ -67,7 +67,7 @@ def test_legend_tells_mean_variance_and_band(odm, data):
     display = MarginDistributionDisplay.from_estimator(odm, *data)
     distribution = display.distribution
     numbers = f"mean {distribution.mean:.2f}, variance {distribution.variance:.3g}"
-    assert legend(display) == [f"LinearODMClassifier\n{numbers}", "band 1 ± D, D = 0.25"]
+    assert legend(display) == [f"LinearODMClassifier ({numbers})", "band 1 ± D, D = 0.25"]
 
 
 def test_band_spans_one_minus_to_one_plus_D(odm, data):
@@ -150,3 +150,22 @@ def test_few_samples_get_few_bins():
     display = MarginDistributionDisplay.from_predictions(y, scores, style="histogram")
     n_edges = len(display.line_.get_xdata()) // 2
     assert n_edges == 11
+
+
+@pytest.mark.parametrize("style", ["cumulative", "histogram"])
+def test_the_legend_covers_no_data(odm, data, style):
+    figure, ax = matplotlib.pyplot.subplots(layout="constrained")
+    MarginDistributionDisplay.from_estimator(odm, *data, style=style, ax=ax)
+    ax.set_title("A title")
+    figure.canvas.draw()
+    box = ax.get_legend().get_window_extent()
+    assert not box.overlaps(ax.get_window_extent())
+    assert not box.overlaps(ax.xaxis.label.get_window_extent())
+    assert box.y0 >= 0  # within the figure
+
+
+def test_without_a_layout_the_legend_is_inside(odm, data):
+    figure, ax = matplotlib.pyplot.subplots()
+    MarginDistributionDisplay.from_estimator(odm, *data, ax=ax)
+    figure.canvas.draw()
+    assert ax.get_window_extent().contains(*ax.get_legend().get_window_extent().min)

@@ -1,13 +1,13 @@
 """Plots of boundaries, selections and convergence: what is drawn is what was computed."""
 
-import warnings
+from itertools import count
 
 import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.datasets import make_blobs, make_moons
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -155,17 +155,21 @@ def test_selection_looks_into_pipelines_and_says_what_is_missing(moons):
         SelectionDisplay.from_estimator(make_pipeline(StandardScaler()).fit(*moons))
 
 
-def test_time_does_not_run_backwards(moons, monkeypatch):
-    times = iter([0.4, 0.4, 0.4, 0.2, 0.2, 0.2, *[0.3] * 100])
-    monkeypatch.setattr(
-        "optimargin.plotting._convergence._seconds_to_fit",
-        lambda est, X, y: est.fit(X, y) and next(times),
-    )
-    model = ODMClassifier(solver="dcd")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        seconds = ConvergenceDisplay.from_estimator(model, *moons, max_iter=6).seconds
-    assert (np.diff(seconds) >= 0).all()
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_times_are_those_of_iterations_within_one_fit(n_classes, monkeypatch):
+    X, y = make_blobs(90, centers=n_classes, cluster_std=4, random_state=0)
+    clock = count()  # every look at the clock takes a second
+    monkeypatch.setattr("optimargin.estimators._callbacks.perf_counter", lambda: next(clock))
+    monkeypatch.setattr("optimargin.plotting._convergence.time.perf_counter", lambda: next(clock))
+    model = LinearODMClassifier(solver="dcd", random_state=0)
+    display = ConvergenceDisplay.from_estimator(model, X, y, max_iter=6, tol=1e-15)
+    n_problems = 1 if n_classes == 2 else n_classes
+    # One look before the fit, one when a problem begins, one per iteration of each problem.
+    assert display.seconds.tolist() == [1 + n_problems * k for k in (1, 2, 3, 4, 6)]
+    for limit, gap in zip((1, 2, 3, 4, 6), display.gaps, strict=True):
+        with pytest.warns(ConvergenceWarning):
+            model.set_params(max_iter=limit, tol=1e-15).fit(X, y)
+        assert gap == np.max(model.dual_gap_)
 
 
 def test_novelty_is_drawn_as_computed(moons):

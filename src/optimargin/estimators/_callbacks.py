@@ -1,7 +1,9 @@
 """scikit-learn's callbacks where it has them (from 1.9 on), and nothing where it does not."""
 
 from contextlib import contextmanager
+from contextvars import ContextVar
 from threading import Lock
+from time import perf_counter
 
 try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks
@@ -17,6 +19,23 @@ except ImportError:  # scikit-learn < 1.9
 
 CALLBACKS = "_skl_callbacks"
 """Where `set_callbacks` keeps them."""
+
+
+_TIMES: ContextVar[list[list[float]] | None] = ContextVar("iteration_times", default=None)
+
+
+@contextmanager
+def iteration_times():
+    """Yield a list that receives the times of fits within the context, in seconds.
+
+    One list per problem, in the order in which they are solved: when it began, and the end of each
+    of its iterations.
+    """
+    token = _TIMES.set(times := [])
+    try:
+        yield times
+    finally:
+        _TIMES.reset(token)
 
 
 class FitTasks:
@@ -51,8 +70,11 @@ class FitTasks:
     @contextmanager
     def problem(self):
         """Yield a function that reports iterations while one problem is solved, or None."""
+        times = _TIMES.get()
+        if times is not None:
+            times.append([perf_counter()])
         if self._context is None:
-            yield None
+            yield None if times is None else _stopwatch(times[-1])
             return
         estimator = self._estimator
         failures: list[BaseException] = []
@@ -66,6 +88,8 @@ class FitTasks:
                 task.call_on_fit_task_begin(estimator=estimator)
 
             def end():
+                if times is not None:
+                    times[-1].append(perf_counter())
                 with self._lock:
                     try:
                         return bool(task.call_on_fit_task_end(estimator=estimator))
@@ -93,3 +117,13 @@ class FitTasks:
             task = self._context.subcontext(task_name=name)
             task.call_on_fit_task_begin(estimator=self._estimator)
             return bool(task.call_on_fit_task_end(estimator=self._estimator))
+
+
+def _stopwatch(times):
+    """Return what a solver calls at each iteration, to note when it ended."""
+
+    def end():
+        times.append(perf_counter())
+        return False
+
+    return lambda: end

@@ -5,7 +5,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from optimargin.margins import unwrap
 from optimargin.plotting._plane import Plane
-from optimargin.plotting._style import CLASS_STYLES, new_axes
+from optimargin.plotting._style import CLASS_STYLES, draw_legend, new_axes
 
 
 class DecisionBoundaryDisplay:
@@ -160,7 +160,7 @@ class DecisionBoundaryDisplay:
         if self.X is not None:
             handles += self._draw_samples(styles)
         if handles:
-            self.ax_.legend(handles=handles, framealpha=0.85, edgecolor="none", fontsize="small")
+            draw_legend(self.ax_, handles, ncols=3)
         self.ax_.set(xlabel=self.feature_names[0], ylabel=self.feature_names[1])
         return self
 

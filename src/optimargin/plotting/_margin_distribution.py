@@ -3,13 +3,13 @@
 import numpy as np
 
 from optimargin.margins import distribution_from_scores, margin_distribution, unwrap
-from optimargin.plotting._style import BAND_COLOR, new_axes, next_line_style
+from optimargin.plotting._style import BAND_COLOR, draw_legend, new_axes, next_line_style
 
 _STYLES = ("cumulative", "histogram")
 _CURVE = "optimargin-margins"
 _BAND = "optimargin-band"
 _MOST_BINS = 40
-_HEADROOM = 0.35  # above a histogram, for the legend
+_HEADROOM = 0.05  # above a histogram
 
 
 class MarginDistributionDisplay:
@@ -182,7 +182,7 @@ class MarginDistributionDisplay:
         margins, weights = self.distribution.margins, self.distribution.weights
         look = {
             "linewidth": 1.8,
-            "label": self._label(style),
+            "label": self._label(),
             **next_line_style(ax, _CURVE),
             **kwargs,
         }
@@ -199,15 +199,12 @@ class MarginDistributionDisplay:
         ax.axvline(0, color="black", linewidth=0.8, zorder=1)
         ax.set(xlabel=f"Margin ({self.kind})")
         ax.spines[["top", "right"]].set_visible(False)
-        self._draw_legend(style)
+        self._draw_legend()
         return self
 
-    def _label(self, style):
+    def _label(self):
         numbers = f"mean {self.distribution.mean:.2f}, variance {self.distribution.variance:.3g}"
-        if not self.name:
-            return numbers
-        # A legend next to a cumulative curve can be tall, one above a histogram wide.
-        return f"{self.name}\n{numbers}" if style == "cumulative" else f"{self.name} ({numbers})"
+        return f"{self.name} ({numbers})" if self.name else numbers
 
     def _draw_histogram(self, bins, look):
         margins = self.distribution.margins
@@ -242,16 +239,7 @@ class MarginDistributionDisplay:
             gid=gid,
         )
 
-    def _draw_legend(self, style):
-        handles, labels = self.ax_.get_legend_handles_labels()
-        bands_last = sorted(
-            zip(handles, labels, strict=True),
-            key=lambda item: str(item[0].get_gid()).startswith(_BAND),
-        )
-        # A cumulative curve leaves two corners free, the larger one opposite its steep part.
-        steep_left = self.distribution.mean < np.mean(self.ax_.get_xlim())
-        if style == "histogram":
-            loc = "upper right"
-        else:
-            loc = "lower right" if steep_left else "upper left"
-        self.ax_.legend(*zip(*bands_last, strict=True), loc=loc, framealpha=0.7, edgecolor="none")
+    def _draw_legend(self):
+        handles, _ = self.ax_.get_legend_handles_labels()
+        # Bands last; curves keep the order in which they were drawn.
+        draw_legend(self.ax_, sorted(handles, key=lambda h: str(h.get_gid()).startswith(_BAND)))

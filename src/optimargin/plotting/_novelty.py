@@ -4,7 +4,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from optimargin.plotting._plane import Plane
-from optimargin.plotting._style import CLASS_STYLES, new_axes
+from optimargin.plotting._style import CLASS_STYLES, draw_legend, new_axes
 
 _LEVELS = (0.01, 0.05, 0.1, 0.25, 0.5)
 _FREE = 0.25  # space around the samples, relative to their range: that is where outliers are
@@ -154,7 +154,7 @@ class NoveltyDisplay:
         ]
         if self.X is not None:
             handles += self._draw_samples()
-        self.ax_.legend(handles=handles, framealpha=0.85, edgecolor="none", fontsize="small")
+        draw_legend(self.ax_, handles, ncols=2)
         self.ax_.set(xlabel=self.feature_names[0], ylabel=self.feature_names[1])
         return self
 

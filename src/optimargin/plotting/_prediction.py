@@ -4,7 +4,13 @@ import numpy as np
 from sklearn.utils.validation import check_consistent_length
 
 from optimargin.margins import unwrap
-from optimargin.plotting._style import BAND_COLOR, CLASS_STYLES, new_axes, next_line_style
+from optimargin.plotting._style import (
+    BAND_COLOR,
+    CLASS_STYLES,
+    draw_legend,
+    new_axes,
+    next_line_style,
+)
 
 _STYLES = ("predictions", "residuals")
 _CURVE = "optimargin-curve"
@@ -184,7 +190,7 @@ class RegressionDisplay:
             ylabel="Target" if style == "predictions" else "Target minus prediction",
         )
         ax.spines[["top", "right"]].set_visible(False)
-        ax.legend(framealpha=0.7, edgecolor="none")
+        draw_legend(ax, ncols=2)
         return self
 
 
@@ -238,5 +244,5 @@ def plot_curves(estimators, X, y, *, names=None, n_points=200, ax=None):
         line.set_gid(_CURVE)
     ax.set(xlabel="Feature", ylabel="Target")
     ax.spines[["top", "right"]].set_visible(False)
-    ax.legend(framealpha=0.7, edgecolor="none")
+    draw_legend(ax, ncols=2)
     return ax

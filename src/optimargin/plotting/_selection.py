@@ -3,7 +3,7 @@
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from optimargin.plotting._style import BEST_COLOR, new_axes
+from optimargin.plotting._style import BEST_COLOR, draw_legend, new_axes
 
 
 def _search_of(est):
@@ -134,9 +134,9 @@ class SelectionDisplay:
                 if (values > 0).all() and values.max() > 20 * values.min():
                     getattr(self.ax_, f"set_{axis}scale")("log", base=2)
             self._mark((self.x[self.best], self.y[self.best]))
-        self.figure_.colorbar(self.surface_, ax=self.ax_, label="1 - best_score_")
+        self.figure_.colorbar(self.surface_, ax=self.ax_, label="held-out loss (1 - best_score_)")
         self.ax_.set(xlabel=self.names[0], ylabel=self.names[1])
-        self.ax_.legend(loc="best", framealpha=0.85, edgecolor="none")
+        draw_legend(self.ax_)
         return self
 
     def _draw_map(self, xs, ys):

@@ -47,3 +47,34 @@ def next_line_style(ax, gid):
     """Return the next line style after those of the artists marked `gid` on these axes."""
     n_drawn = sum(artist.get_gid() == gid for artist in ax.get_children())
     return LINE_STYLES[n_drawn % len(LINE_STYLES)]
+
+
+def draw_legend(ax, handles=None, *, ncols=1):
+    """Draw the legend below the axes, where it covers no data.
+
+    A figure without a layout has no room reserved there: it gets a corner inside.
+
+    Parameters
+    ----------
+    ax : matplotlib Axes
+    handles : list of artists, default=None
+        By default all that have a label.
+    ncols : int, default=1
+    """
+    from matplotlib.transforms import offset_copy
+
+    options = {"fontsize": "small", **({} if handles is None else {"handles": handles})}
+    if ax.figure.get_layout_engine() is None:
+        ax.legend(loc="best", framealpha=0.85, edgecolor="none", **options)
+        return
+    # Below the numbers and the label of the axis, which are as high on axes of any size.
+    below = offset_copy(ax.transAxes, fig=ax.figure, y=-34, units="points")
+    ax.legend(
+        loc="upper left",
+        bbox_to_anchor=(0, 0),
+        bbox_transform=below,
+        borderaxespad=0,
+        frameon=False,
+        ncols=ncols,
+        **options,
+    )

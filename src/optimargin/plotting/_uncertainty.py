@@ -6,7 +6,13 @@ import numpy as np
 from scipy.special import softmax
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from optimargin.plotting._style import BAND_COLOR, LINE_STYLES, new_axes, next_line_style
+from optimargin.plotting._style import (
+    BAND_COLOR,
+    LINE_STYLES,
+    draw_legend,
+    new_axes,
+    next_line_style,
+)
 
 _LINE = "reliability"
 
@@ -124,7 +130,7 @@ class ReliabilityDisplay:
             label=f"{self.name}, scores as they are",
         )
         self.ax_.set(xlabel="predicted probability", ylabel="observed share", xlim=(0, 1))
-        self.ax_.legend(loc="best", framealpha=0.85, edgecolor="none")
+        draw_legend(self.ax_, ncols=2)
         return self
 
 
@@ -265,7 +271,7 @@ class IntervalDisplay:
                     label=f"{what}: {rows.mean():.0%}",
                 )
         self.ax_.set(xlabel=self.label)
-        self.ax_.legend(loc="best", framealpha=0.85, edgecolor="none")
+        draw_legend(self.ax_, ncols=2)
         return self
 
 
