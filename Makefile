@@ -20,9 +20,11 @@ test test-slow coverage: export OPENBLAS_NUM_THREADS ?= 1
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: build/.study  ## a small version of the paper's study, no download: tables and a report
+demo: build/.study  ## trains, tunes and plots one data set, then a small study with a report; no download
 	@$(compile)
 	@mkdir -p build/demo && rm -f build/demo/study.sqlite
+	@python examples/demo.py build/demo
+	@echo && echo "Now a small version of the paper's study: ODM and SVMs on four data sets."
 	@optimargin study run --quick --store build/demo/study.sqlite --jobs 2
 	@optimargin study report --store build/demo/study.sqlite --out build/demo/report
 

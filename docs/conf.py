@@ -95,7 +95,7 @@ html_theme_options = {
     "navbar_align": "left",
     "navigation_with_keys": False,
     "show_toc_level": 2,
-    "secondary_sidebar_items": {"**": ["page-toc"], **dict.fromkeys(_WIDE, [])},
+    "secondary_sidebar_items": {"**": ["page-toc"], **{page: [] for page in _WIDE}},
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",
     "footer_start": ["copyright"],

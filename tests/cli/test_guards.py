@@ -218,7 +218,7 @@ def test_status_of_a_quick_study(run, tmp_path):
     arguments = ["--quick", "--datasets", "iris", "--methods", "svm", "--repeats", "1"]
     assert run("study", "run", *arguments, "--store", store)[0] == 0
     told = run("study", "status", *arguments, "--store", store)[1]
-    done, planned = re.search(r"(\d+) of (\d+) units", told).groups()
+    done, planned = re.search(r"(\d+) of (\d+) runs", told).groups()
     assert done == planned
 
 

@@ -180,7 +180,7 @@ def test_quick_study_runs_reports_and_moves_to_another_store(tmp_path, monkeypat
     assert outcome.exit_code == 0, outcome.output
     assert "wdbc" in outcome.output
     assert (
-        "5 of 5 units"
+        "5 of 5 runs"
         in runner.invoke(
             app,
             [
@@ -220,7 +220,7 @@ def test_quick_study_runs_reports_and_moves_to_another_store(tmp_path, monkeypat
         (["run", "--table", "7"], "no table 7"),
         (["run", "--datasets", "isolet"], "Get it from"),
         (["run", "--scaling", "none", "--quick"], "--scaling none"),
-        (["run", "--datasets", "wdbc", "--table", "4"], "No unit fits"),
+        (["run", "--datasets", "wdbc", "--table", "4"], "Nothing to run"),
         (["status"], "does not exist"),
         (["report"], "does not exist"),
         (["import", "none.csv"], "cannot be read"),

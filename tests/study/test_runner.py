@@ -113,7 +113,7 @@ def test_processes_share_the_work(tmp_path):
     seen = []
     assert run(path, units, n_jobs=2, report=seen.append) == 6
     assert (seen[-1].done, seen[-1].total) == (6, 6)
-    assert "6 of 6 units" in describe(seen[-1])
+    assert "6 of 6 runs" in describe(seen[-1])
     assert "━" in describe(seen[-1], bar=True)
 
 

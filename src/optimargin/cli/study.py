@@ -60,7 +60,7 @@ def _planned(tables, datasets, methods, repeats, quick=False):
     resolved = None if names is None else [set_name(name) for name in names]
     units = plan(numbers, chosen, resolved, repeats)
     if not units:
-        raise ValueError("No unit fits: the sets or methods do not belong to these tables.")
+        raise ValueError("Nothing to run: the sets or methods do not belong to these tables.")
     return units
 
 
@@ -138,7 +138,7 @@ def run(
         typer.Option("--scaling", help="Take ranges of features from 'all' samples or 'train'."),
     ] = "all",
     retry_failed: Annotated[
-        bool, typer.Option("--retry-failed", help="Try failed units again.")
+        bool, typer.Option("--retry-failed", help="Try failed runs again.")
     ] = False,
 ):
     """Compute what is not in the store yet. Stop it any time; run it again to continue."""
@@ -156,7 +156,7 @@ def run(
             results.forget_failures()
         missing = len(set(units) - results.done())
         results.close()
-        typer.echo(f"{len(units)} units planned, {missing} to compute, store {store}", err=True)
+        typer.echo(f"{len(units)} runs planned, {missing} to compute, store {store}", err=True)
         show, stop = _report_progress()
         try:
             computed = run_units(
@@ -164,7 +164,7 @@ def run(
             )
         finally:
             stop()
-        typer.echo(f"{computed} units computed", err=True)
+        typer.echo(f"{computed} runs computed", err=True)
         if quick:
             _print_tables(store)
 
@@ -194,7 +194,7 @@ def status(
     quick: Annotated[bool, typer.Option("--quick", help="The progress of `run --quick`.")] = False,
     store: StoreOption = DEFAULT_STORE,
 ):
-    """Show the progress of a study, its failed units, and the time left."""
+    """Show the progress of a study, its failed runs, and the time left."""
 
     def go():
         from optimargin.study.runner import describe, progress

@@ -20,6 +20,12 @@ MARGIN_KINDS = ("geometric", "functional")
 TIME_METHODS = ("svm", "svm_sgd", "odml", "odm")
 DS = np.arange(6) / 10
 LINE_STYLES: list[Any] = _style.LINE_STYLES
+# The SVM's line is wide, so that one that lies on it does not hide it.
+_MARGIN_LOOKS: dict[str, Any] = {
+    "svm": {"color": "#E69F00", "linewidth": 3.6},
+    "odml": {"color": "#000000", "linewidth": 1.3, "linestyle": (0, (3, 1.5))},
+    "odm": {"color": "#0072B2", "linewidth": 1.8},
+}
 
 
 def to_svg(figure):
@@ -122,19 +128,20 @@ def margin_claims(results, datasets, table=3, methods=MARGIN_METHODS):
     return claims, curves
 
 
-def margins_figure(curves):
-    """Draw Figure 1: cumulative margins of the training halves."""
-    figure, axes = _axes(min(len(curves), 3), -(-len(curves) // 3))
-    for ax, (dataset, distributions) in zip(axes, curves.items(), strict=False):
-        for (method, distribution), style in zip(distributions.items(), LINE_STYLES, strict=False):
+def margins_figures(curves):
+    """Draw Figure 1, cumulative margins of the training halves: one plot per set."""
+    plots = []
+    for dataset, distributions in curves.items():
+        figure, (ax,) = _axes(size=(3.6, 3.2))
+        for method, distribution in distributions.items():
             margins, shares = distribution.cumulative()
-            ax.step(margins, shares, where="post", label=METHODS[method].label, **style)
+            look = _MARGIN_LOOKS.get(method, {})
+            ax.step(margins, shares, where="post", label=METHODS[method].label, **look)
         ax.axvline(0, color="0.7", linewidth=0.8)
-        ax.set(title=dataset, xlabel="geometric margin", ylabel="share with at most that margin")
-    for ax in axes[len(curves) :]:
-        ax.set_axis_off()
-    axes[0].legend(frameon=False)
-    return to_svg(figure)
+        ax.set(title=dataset, xlabel="distance to the boundary", ylabel="share of samples")
+        _style.draw_legend(ax, ncols=3)
+        plots.append(to_svg(figure))
+    return plots
 
 
 def times_figure(results):
@@ -207,15 +214,16 @@ def band_effect(results, datasets, table=3):
     return rows
 
 
-def band_figure(rows):
-    """Draw support vectors and accuracy against D."""
-    figure, axes = _axes(2)
+def band_figures(rows):
+    """Draw support vectors and accuracy against D, one plot each."""
+    plots = []
     names = list(dict.fromkeys(row["dataset"] for row in rows))
-    for name, style in zip(names, LINE_STYLES, strict=False):
-        own = [row for row in rows if row["dataset"] == name]
-        for ax, key in zip(axes, ("support", "accuracy"), strict=True):
+    for key, label in (("support", "share of support vectors"), ("accuracy", "held-out accuracy")):
+        figure, (ax,) = _axes(size=(4.6, 3.3))
+        for name, style in zip(names, LINE_STYLES, strict=False):
+            own = [row for row in rows if row["dataset"] == name]
             ax.plot([row["D"] for row in own], [row[key] for row in own], label=name, **style)
-    axes[0].set(xlabel="D", ylabel="share of support vectors", ylim=(0, 1.02))
-    axes[1].set(xlabel="D", ylabel="held-out accuracy")
-    axes[0].legend(frameon=False)
-    return to_svg(figure)
+        ax.set(xlabel="D, half-width of the band", ylabel=label)
+        _style.draw_legend(ax, ncols=3)
+        plots.append(to_svg(figure))
+    return plots

@@ -264,7 +264,7 @@ def describe(progress, *, bar=False):
         "" if progress.seconds_left is None else f", about {_duration(progress.seconds_left)} left"
     )
     failed = f", {progress.failed} failed" if progress.failed else ""
-    line = f"{progress.done} of {progress.total} units{failed}{left}"
+    line = f"{progress.done} of {progress.total} runs{failed}{left}"
     if not bar:
         return line
     full = round(30 * progress.done / max(progress.total, 1))

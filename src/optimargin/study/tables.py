@@ -229,6 +229,6 @@ def time_table(results, number):
             )
     return TextTable(
         f"CPU seconds for table {number}: choosing parameters and fitting",
-        ["method", "units", "total", "median per unit", "median of the last fit"],
+        ["method", "runs", "total", "median per run", "median of the last fit"],
         rows,
     )
