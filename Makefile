@@ -79,6 +79,7 @@ guard: build/.test  ## runtime of HEAD and of another commit, in turn: make guar
 docs: build/.docs  ## HTML documentation in docs/_build/html
 	@$(compile)
 	@sphinx-build -W --keep-going -q -b html docs docs/_build/html
+	@python docs/check_links.py docs/_build/html
 	@echo "docs/_build/html/index.html"
 
 lint: build/.lint  ## ruff, cython-lint, mypy, codespell

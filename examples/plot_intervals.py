@@ -14,7 +14,8 @@ from optimargin import ODMClassifier, ODMRegressor
 from optimargin.plotting import IntervalDisplay
 
 # %%
-# Intervals become wider where there are no samples to learn from.
+# There are no samples between 4 and 6. Intervals become a little wider there, but not wide enough:
+# the coverage is promised for samples that come from where the training samples came from.
 rng = np.random.default_rng(0)
 X = np.concatenate([rng.uniform(0, 4, 60), rng.uniform(6, 10, 60)])[:, None]
 y = np.sin(X[:, 0]) + 0.2 * rng.normal(size=120)

@@ -37,8 +37,8 @@ table = pd.DataFrame(
         "city": rng.choice(["Aarhus", "Bergen", "Turku", "Uppsala"], n),
     }
 )
-bound = table["contract"].map({"month": 0.0, "year": 1.5, "two years": 3.0})
-urge = table["price"] / table["visits"] / 8 - bound + rng.normal(0, 0.5, n)
+bound = table["contract"].map({"month": 0.0, "year": 0.5, "two years": 1.0})
+urge = table["price"] / table["visits"] / 10 - bound + rng.normal(0, 0.3, n)
 y = np.where(urge > 0, "left", "stayed")
 for column in ("age", "visits", "city"):  # every tenth cell is missing
     table.loc[rng.random(n) < 0.1, column] = np.nan

@@ -65,7 +65,7 @@ ax.set_xticks(ticks, [f"$2^{{{k}}}$" for k in ticks])
 ax.set_yticks(ticks, [f"$2^{{{k}}}$" for k in ticks])
 ax.set(xlabel="C2", ylabel="C1", title="Leave-one-out error")
 ax.plot(np.log2(grid.C2_), np.log2(grid.C1_), "r*", markersize=14, label="chosen")
-ax.legend()
+ax.legend(loc="upper left", bbox_to_anchor=(0, -0.13), frameon=False)
 fig.colorbar(image, label="error, %", format="%g", ticks=[2, 3, 4, 6, 10, 20, 40])
 plt.show()
 

@@ -117,11 +117,11 @@ class ConvergenceDisplay:
             self.seconds, np.maximum(self.gaps, _FLOOR), label=self.name, gid=_CURVE, **look
         )
         self.ax_.set(
+            xscale="log",
             yscale="log",
             xlabel="time of the fit, seconds",
             ylabel="certified relative gap",
         )
-        self.ax_.set_xlim(left=0)
         if self.name is not None:
             draw_legend(self.ax_, ncols=4)
         return self

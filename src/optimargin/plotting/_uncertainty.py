@@ -6,6 +6,7 @@ import numpy as np
 from scipy.special import softmax
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
+from optimargin.margins import unwrap
 from optimargin.plotting._style import (
     BAND_COLOR,
     LINE_STYLES,
@@ -95,7 +96,7 @@ class ReliabilityDisplay:
             observed,
             score=score,
             score_observed=score_observed,
-            name=type(est).__name__ if name is None else name,
+            name=type(unwrap(est)).__name__ if name is None else name,
         )
         return display.plot(ax)
 

@@ -147,7 +147,8 @@ def _build_odml(problem, params, *, per_sample):
 def _odm_cv(problem, **options):
     if problem.kernel == "linear":
         return LinearODMClassifierCV(calibration=None, **options)
-    return ODMClassifierCV(calibration=None, **options)
+    # One width for all features, as in the paper and in the results that are kept.
+    return ODMClassifierCV(calibration=None, relevance=False, **options)
 
 
 def _chosen(problem, search):
