@@ -20,7 +20,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 import optimargin
-from optimargin import LinearODMClassifier, LinearODMRegressor, ODMClassifier
+from optimargin import LinearODMClassifier, LinearODMRegressor, ODMClassifier, OneClassODM
 from optimargin.io import (
     ModelFileError,
     load_model,
@@ -362,4 +362,16 @@ def test_parts_that_do_not_fit_together_are_refused(name, change, words, tmp_pat
     vars(model)[name] = change(vars(model)[name])
     save_model(model, tmp_path / "model")
     with pytest.raises(ModelFileError, match=words):
+        load_model(tmp_path / "model")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("total", [1e308]), ("total", [0.0]), ("shares", None), ("shares", -1.0)]
+)
+def test_counts_that_are_none_are_refused(name, value, tmp_path):
+    model = OneClassODM().fit(problem(2, "dense")[0])
+    kept = model._reference[name]
+    model._reference[name] = 2 * kept if value is None else np.full(kept.shape, value)
+    save_model(model, tmp_path / "model")
+    with pytest.raises(ModelFileError, match="counts of the reference"):
         load_model(tmp_path / "model")

@@ -30,6 +30,7 @@ from optimargin.training.plan import plan_calibration
 _TIE = 1e-6  # relative difference of scores that are the same but for rounding
 _ROUNDING = 1e-9  # of a number of samples
 _DIGITS = 6  # of a number of samples that are not rounding
+_MOST = 1e200  # that all samples may count
 
 
 @dataclass(frozen=True)
@@ -195,6 +196,9 @@ def from_arrays(arrays, n_support):
         if arrays.keys() == set(kind.__dataclass_fields__):
             reference: Any = kind(**arrays)
             reference.check(n_support)
+            shares, total = reference.shares, reference.total[0]
+            if (shares < 0).any() or abs(shares.sum() - 1) > 1e-6 or not 0 < total < _MOST:
+                raise ValueError("the counts of the reference of p-values are damaged")
             return reference
     raise ValueError(f"the reference of p-values has the parts {sorted(arrays)}")
 

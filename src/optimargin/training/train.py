@@ -17,7 +17,7 @@ from optimargin.problems.additive import AdditiveProblem
 from optimargin.problems.base import GAP_FLOOR, relative_gap
 from optimargin.solvers.base import OnIteration
 from optimargin.targets import Target
-from optimargin.training.certificates import certified
+from optimargin.training.certificates import certify_features, certify_samples
 from optimargin.training.designs import make_design
 from optimargin.training.fit import Fit
 from optimargin.training.landmarks import train_landmarks
@@ -166,7 +166,7 @@ def train(
         is_additive = isinstance(problems[0], AdditiveProblem)
         if is_additive:
             solutions = [
-                certified(problem, solution, X, square)
+                certify_features(problem, solution, X, square)
                 for problem, solution in zip(problems, solutions, strict=True)
             ]
         model: Any = LinearModel.of(made.design, solutions, X.dtype)
@@ -186,6 +186,11 @@ def train(
             asked_by=asked_by,
         )
         return min(fit, again, key=lambda fit: fit.dual_gap.max())
+    if isinstance(problems[0], AdditiveProblem) and made.projector is None:
+        solutions = [
+            certify_samples(problem, solution, made_kernel, X, square)
+            for problem, solution in zip(problems, solutions, strict=True)
+        ]
     calibration = calibration_of(problems, solutions)
     stored = solutions if calibration is None else [*solutions, *calibration.models]
     model = KernelModel.of(made_kernel, made.design, made.projector, stored, X, rows)
