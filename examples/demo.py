@@ -29,6 +29,13 @@ from optimargin.plotting import (
 GRID = {"C": 2.0 ** np.arange(-5, 16, 5), "gamma": 2.0 ** np.arange(-11, 0, 2)}
 
 
+def shown(value):
+    """Return a parameter as text; gamma may have one value per feature."""
+    if np.ndim(value) == 0:
+        return f"{value:.3g}"
+    return f"{np.min(value):.2g} to {np.max(value):.2g}, one per feature"
+
+
 def main(folder):
     X, y = load_breast_cancer(return_X_y=True)
     X_train, X_test, y_train, y_test = train_test_split(
@@ -47,8 +54,8 @@ def main(folder):
         seconds = time.perf_counter() - start
         print(f"{name:32s} accuracy {models[-1].score(X_test, y_test):.3f}  {seconds:6.2f} s")
     tuned = models[1]
-    chosen = ", ".join(f"{key} {value:.3g}" for key, value in tuned[-1].best_params_.items())
-    print(f"\nchosen: {chosen}")
+    chosen = [f"{key} {shown(value)}" for key, value in tuned[-1].best_params_.items()]
+    print(f"\nchosen: {', '.join(chosen)}")
     print(f"accuracy expected from the training half alone: {tuned[-1].held_out_score_:.3f}")
 
     figure, axes = plt.subplots(2, 2, figsize=(11, 9), layout="constrained")

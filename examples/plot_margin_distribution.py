@@ -27,10 +27,10 @@ models = [
 
 # %%
 # Left: the distance of each sample to the boundary. The further right the curve, the farther the
-# samples; its height at zero is the share of errors. On these data, with default parameters, samples
-# are farther from the boundary of the SVM; on 28 of the paper's 32 data sets, tuned, they are
-# farther from that of ODM. Right: the decision values themselves, with the band in which ODM does
-# not penalise margins. ODM's are close to the band, those of the SVM are spread out.
+# samples; its height at zero is the share of errors. On these data, with default parameters,
+# samples are farther from the boundary of the SVM; on 28 of the paper's 32 data sets, tuned, they
+# are farther from that of ODM. Right: the decision values themselves, with the band in which ODM
+# does not penalise margins. ODM's are close to the band, those of the SVM are spread out.
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
 for model in models:
