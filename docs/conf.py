@@ -78,6 +78,7 @@ sphinx_gallery_conf = {
     "backreferences_dir": "generated/backreferences",
     "download_all_examples": False,
     "show_memory": False,
+    "within_subsection_order": "gallery_order.Order",
     "min_reported_time": 5,
 }
 

@@ -4,6 +4,7 @@ import os
 import re
 import stat
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from optimargin.cli.data import app as data_app
 from optimargin.cli.study import app
 from optimargin.study import Result, Store, Unit, read_export
 from optimargin.study.report import (
+    answer,
     band_verdict,
     make_sections,
     margin_verdicts,
@@ -128,7 +130,7 @@ def test_tables_are_written_with_their_verdicts(tmp_path):
     write_tables(make_sections(results()), tmp_path)
     for name in ("tables.md", "tables.html"):
         text = (tmp_path / name).read_text()
-        assert "rests on 5 of the paper&#x27;s 30" in text.replace("'", "&#x27;")
+        assert "rest on 5 of the paper&#x27;s 30" in text.replace("'", "&#x27;")
         assert "ODM against SVM: 3 wins" in text
     assert (tmp_path / "tables.tex").read_text().count(r"\begin{table}") == 3
 
@@ -161,6 +163,24 @@ def test_tracked_results_cover_the_cited_methods():
     for table, method in [(2, "mamc"), (2, "mdo"), (2, "kmomd"), (3, "mamc"), (3, "kmomd")]:
         covered = {u.dataset for u in units if (u.table, u.method) == (table, method)}
         assert len(covered) >= 15
+
+
+@pytest.mark.parametrize(
+    ("counts", "word"),
+    [((9, 1, 0), "Yes"), ((4, 6, 0), "A little"), ((1, 8, 1), "No clear"), ((0, 6, 4), "No:")],
+)
+def test_the_answer_follows_the_counts(counts, word):
+    comparison = SimpleNamespace(
+        datasets=["a"],
+        methods=["odm_default", "svm_wide"],
+        win_tie_loss=lambda ours, rival: counts,
+        averages=lambda: {"odm_default": 0.81, "svm_wide": 0.8},
+    )
+    sentence = answer([comparison])
+    assert sentence.startswith(word)
+    assert f"in {counts[0] or 'none'} of 10 comparisons" in sentence
+    assert sentence.endswith("1.0 points above.")
+    assert answer([]) is None
 
 
 def test_verdict_names_both_svms():
@@ -202,6 +222,11 @@ def test_quick_study_runs_reports_and_moves_to_another_store(tmp_path, monkeypat
     assert outcome.exit_code == 0, outcome.output
     page = (out / "index.html").read_text()
     assert "wdbc" in page
+    # The answer is the first sentence below the question.
+    question, lead = re.search(r"<h1>(.*?)</h1>\s*<p class=\"lead\">(.*?):", page).groups()
+    assert question.endswith("?")
+    assert lead in ("Yes", "A little", "No clear difference", "No")
+    assert "unit" not in re.sub(r"<style>.*?</style>|<svg.*?</svg>", "", page, flags=re.DOTALL)
     assert not re.search(r'(src|href)="(http|//)', page)  # it works offline
     assert stat.S_IMODE((out / "index.html").stat().st_mode) == 0o644
     exported = tmp_path / "x.csv"

@@ -50,6 +50,13 @@ def verdicts(comparison):
     return sentences
 
 
+def _counted(wins, losses, n_sets):
+    """Return in words on how many sets a method is significantly better and worse."""
+    if wins == losses == 0:
+        return f"no significant difference on any of the {n_sets} sets"
+    return f"significantly better on {wins or 'none'}, worse on {losses or 'none'}"
+
+
 def _summary(comparison):
     """Return the main result in a few sentences, or None."""
     if not comparison.datasets or not {"odm", REFERENCE} <= set(comparison.methods):
@@ -60,22 +67,22 @@ def _summary(comparison):
     gain = 100 * (averages["odm"] - averages[REFERENCE])
     text = (
         f"On {n_sets} {TABLES[comparison.number].title}, ODM is {abs(gain):.1f} points "
-        f"{'above' if gain > 0 else 'below'} the paper's SVM on average: significantly better on "
-        f"{wins}, worse on {losses}."
+        f"{'above' if gain > 0 else 'below'} the paper's SVM on average: "
+        f"{_counted(wins, losses, n_sets)}."
     )
     if "svm_wide" in averages:
         wide = 100 * (averages["odm"] - averages["svm_wide"])
         won, _, lost = comparison.win_tie_loss("odm", "svm_wide")
         text += (
             f" Against an SVM tuned over a wide grid, with an intercept, it is {abs(wide):.1f} "
-            f"points {'above' if wide > 0 else 'below'}: better on {won}, worse on {lost}."
+            f"points {'above' if wide > 0 else 'below'}: {_counted(won, lost, n_sets)}."
         )
     if {"svm_wide", "odm_default"} <= set(averages):
         gain = 100 * (averages["odm_default"] - averages["svm_wide"])
         won, _, lost = comparison.win_tie_loss("odm_default", "svm_wide")
         text += (
             f" ODM with an intercept, tuned by this library without a grid, is {abs(gain):.1f} "
-            f"points {'above' if gain > 0 else 'below'} that SVM: better on {won}, worse on {lost}."
+            f"points {'above' if gain > 0 else 'below'} that SVM: {_counted(won, lost, n_sets)}."
         )
     return text
 
@@ -97,16 +104,17 @@ def answer(comparisons):
     share = (wins - losses) / (wins + ties + losses)
     if share > 0.5:
         word = "Yes"
-    elif share > 0.1:
+    elif share > 0.2:
         word = "A little"
-    elif share >= -0.1:
+    elif share >= -0.2:
         word = "No clear difference"
     else:
         word = "No"
     return (
         f"{word}: with both tuned thoroughly, ODM is significantly more accurate than the SVM in "
-        f"{wins} of {wins + ties + losses} comparisons and less accurate in {losses}; on average "
-        f"it is {abs(gain):.1f} points {'above' if gain > 0 else 'below'}."
+        f"{wins or 'none'} of {wins + ties + losses} comparisons and less accurate in "
+        f"{losses or 'none'}; on average it is {abs(gain):.1f} points "
+        f"{'above' if gain > 0 else 'below'}."
     )
 
 
@@ -118,8 +126,8 @@ def _caution(comparison):
         return None
     span = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     return (
-        f"Table {comparison.number} rests on {span} of the paper's {planned} repeats: tests over "
-        "few repeats rarely find a difference, so there are too many ties."
+        f"These figures rest on {span} of the paper's {planned} repeats: tests over few repeats "
+        "rarely find a difference, so there are too many ties."
     )
 
 
@@ -179,6 +187,7 @@ def make_context(results):
     effect = figures.band_effect(results, list(shown), 3 if _has(results, 3) else 2)
     return {
         "sections": sections,
+        "cautions": dict.fromkeys(s["caution"] for s in sections if s["caution"]),
         "answer": answer([section["comparison"] for section in sections]),
         "margins_figures": figures.margins_figures(shown),
         "claims": claims,
