@@ -51,6 +51,7 @@ fuzz: build/.test  ## random attacks, resumable: make fuzz FUZZ_ARGS="kernel lin
 # memory and of arithmetic.
 SANITIZED := build/sanitized
 SANITIZE_ARGS ?= tests/_core tests/designs tests/kernels tests/solvers tests/problems tests/held_out tests/io
+SANITIZE_KINDS ?= kernel linear other data_files model_files commands interrupts
 sanitized = LD_PRELOAD="$$($(CC) -print-file-name=libasan.so)" \
 	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
 	OPENBLAS_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=1 \
@@ -58,7 +59,7 @@ sanitized = LD_PRELOAD="$$($(CC) -print-file-name=libasan.so)" \
 	"$$($(BIN)/python -c 'import sys; print(sys._base_executable)')"
 sanitize: build/.sanitized  ## tests and attacks under AddressSanitizer and UBSan
 	@$(sanitized) -m pytest -n 0 -q -p no:cacheprovider $(SANITIZE_ARGS)
-	@$(sanitized) -m tests.fuzz --count 40 --store build/fuzz-sanitized
+	@$(sanitized) -m tests.fuzz $(SANITIZE_KINDS) --count 40 --store build/fuzz-sanitized
 
 build/.sanitized: build/.test $(shell find src -type f -not -path '*__pycache__*')
 	@echo "building the core with sanitizers"

@@ -293,7 +293,7 @@ def test_fits_to_chunks_are_heard_ended_and_may_fail(model, n_classes):
     recorder = Recorder("iteration", stop_at=1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        stopped = hard(model).set_params(tol=1e-14).set_callbacks(recorder).fit_chunks(chunks)
+        stopped = hard(model).set_params(tol=1e-30).set_callbacks(recorder).fit_chunks(chunks)
     check_stopped(stopped, recorder, X, n_problems)
     assert np.min(stopped.n_iter_) == 1
     before = dict(vars(stopped))

@@ -34,7 +34,7 @@ _STEPS = 12
 
 def kernel_fit(rng):
     """Fit `ODMClassifier`; half of the problems have more than 700 samples."""
-    n_samples = _size(rng, 701, 1000) if rng.random() < 0.5 else _size(rng, 2, 300)
+    n_samples = _size(rng, 701, 820) if rng.random() < 0.5 else _size(rng, 2, 300)
     data = _data(rng, n_samples, _size(rng, 1, 60))
     kernel = {"kernel": "rbf", "gamma": _choose(rng, "scale", "mean_distance", _ten(rng, -10, 10))}
     if rng.random() < 0.3:

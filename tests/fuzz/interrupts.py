@@ -29,7 +29,7 @@ from optimargin import (
 from optimargin.chunks import ArrayChunks
 
 _WITHIN = 1.0  # seconds
-_LATEST = 3.0  # seconds after the beginning of the fit
+_DELAYS = (-2.5, 0.0)  # decimal logarithms of seconds after the beginning of the fit
 # A search that is interrupted keeps what it has seen.
 _OF_A_SEARCH = {"cv_results_", "best_index_", "best_params_", "best_score_", "best_objective_"}
 
@@ -44,7 +44,7 @@ def interrupt(rng):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         fit(make(), X[:60], y[:60])  # imports and clusters take their time once
-        alarm = _Alarm(float(rng.uniform(0, _LATEST)))
+        alarm = _Alarm(float(10.0 ** rng.uniform(*_DELAYS)))
         interrupted = False
         try:
             with alarm:
@@ -140,12 +140,12 @@ _FITS = [
     (lambda: LDMClassifier(tol=1e-12), (2000, 20), _in_memory),
     (lambda: LDMClassifier(solver="interior_point"), (1500, 20), _in_memory),
     (lambda: LinearLDMClassifier(solver="dcd", tol=1e-12), (100_000, 30), _in_memory),
-    (lambda: LinearODMClassifier(solver="newton"), (200_000, 200), _in_memory),
-    (lambda: LinearODMClassifier(solver="newton_cg", tol=1e-14), (200_000, 200), _in_memory),
+    (lambda: LinearODMClassifier(solver="newton"), (100_000, 100), _in_memory),
+    (lambda: LinearODMClassifier(solver="newton_cg", tol=1e-14), (100_000, 100), _in_memory),
     (lambda: LinearODMClassifier(solver="dcd", tol=1e-14), (100_000, 50), _in_memory),
     (lambda: LinearODMClassifier(solver="svrg", tol=1e-14), (100_000, 50), _in_memory),
-    (lambda: LinearODMRegressor(tol=1e-14), (200_000, 50), _in_memory),
-    (lambda: LinearODMClassifier(tol=1e-14), (200_000, 100), _in_chunks),
+    (lambda: LinearODMRegressor(tol=1e-14), (100_000, 50), _in_memory),
+    (lambda: LinearODMClassifier(tol=1e-14), (100_000, 100), _in_chunks),
     (lambda: ODMClassifier(n_components=200, gamma=0.1), (20_000, 20), _in_chunks),
     (_dask_classifier, (100_000, 50), _on_dask),
 ]
