@@ -46,6 +46,9 @@ class Objective(ABC):
         box later.
     default_x : ndarray of shape (n_parameters,) or None
         The coordinates of the default parameters.
+    quadratic : ndarray of shape (n_parameters,) or None
+        Coordinates where the objective is quadratic, NaN for those that may have any value there.
+        The search looks there first. None where it is quadratic nowhere or everywhere.
     has_closed_form : bool
         Whether samples left out are predicted without fitting again.
     has_gradient : bool
@@ -59,6 +62,7 @@ class Objective(ABC):
     bounds: ClassVar[np.ndarray]
     spread: ClassVar[np.ndarray | None] = None
     default_x: ClassVar[np.ndarray | None] = None
+    quadratic: ClassVar[np.ndarray | None] = None
     has_closed_form: ClassVar[bool] = False
     has_gradient: ClassVar[bool] = False
 
@@ -220,6 +224,12 @@ class ODM(BandObjective):
     bounds = np.array([[-10.0, 11.0], [-10.0, 0.0], [0.0, 0.6]])
     spread = np.array([[-10.0, 5.0], [-10.0, 0.0], [0.0, 0.6]])
     default_x = np.array([1.0, -2.0, 0.5])
+    quadratic = np.array([np.nan, 0.0, 0.0])
+
+    @property
+    def is_quadratic(self):
+        """Whether it is least squares."""
+        return self.C1 == self.C2 and self.D == 0
 
     @classmethod
     def at(cls, x, unit):

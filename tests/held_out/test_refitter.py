@@ -222,7 +222,7 @@ def test_models_of_folds_are_refused_after_another_solve(data, folds):
     slope = np.ones(held_out.decision.shape)
     first = held_out.derivatives(slope)
     np.testing.assert_array_equal(held_out.derivatives(slope).by_loss, first.by_loss)
-    compiled.solve(OBJECTIVES[1])
+    compiled.solve(OBJECTIVES[2])
     with pytest.raises(RuntimeError, match="solved again"):
         held_out.derivatives(slope)
 

@@ -336,7 +336,9 @@ class BaseSelectionCV(
 
         try:
             with single_threaded(data.n_samples):
-                evaluations = search(loss, self.max_evals - n_judged, random_state, visit)
+                looks = loss.looks(random_state)
+                budget = self.max_evals - n_judged
+                evaluations = search(loss, budget, random_state, visit, looks)
                 judge = loss.judge()
                 for x in loss.finalists(evaluations, scores)[:n_judged]:
                     visit(judge(x, gradient=False)[0], judge)

@@ -6,6 +6,7 @@ import numpy as np
 
 from optimargin._core._feature_newton import FeatureNewton
 from optimargin._core._leave_out import LeaveOutNewton
+from optimargin.held_out.quadratic import QuadraticSolved, is_quadratic
 from optimargin.held_out.refitter import (
     Derivatives,
     HeldOut,
@@ -38,6 +39,7 @@ class GramRefitter(Refitter):
 
     def __init__(self, K, targets, fit_intercept, K_test=None, design=None):
         self.K, self.K_test = K, K_test
+        self.targets, self.fit_intercept = targets, fit_intercept
         self.weight = targets[0].weight
         self.scales = [target.scale for target in targets]
         self.design = design
@@ -49,6 +51,8 @@ class GramRefitter(Refitter):
     def solve(self, objective):
         """Solve the problem of every output."""
         losses = [objective.loss(scale) for scale in self.scales]
+        if is_quadratic(losses):
+            return QuadraticGramSolved(self, losses[0])
         for problem, loss in zip(self.problems, losses, strict=True):
             problem.solve(loss.C1, loss.C2, loss.D)
         return GramSolved(self, losses)
@@ -71,6 +75,43 @@ class GramRefitter(Refitter):
         self.width_slope, self.test_width_slope = slope, slope_test
         for problem in self.problems:
             problem.refresh()
+
+
+class QuadraticGramSolved(QuadraticSolved):
+    """The solutions of a quadratic loss, told as those of the compiled problems are."""
+
+    def __init__(self, refitter, loss):
+        super().__init__(refitter.K, refitter.targets, refitter.fit_intercept, loss)
+        self._refitter = refitter
+
+    def _in_features(self):
+        to_features = self._refitter.design.to_features
+        return [to_features(np.ascontiguousarray(theta)) for theta in self.theta.T]
+
+    @property
+    def coef(self):
+        """Coefficients of samples, or of features for linear data."""
+        if self._refitter.design is None:
+            return super().coef
+        return np.array([coef for coef, _ in self._in_features()])
+
+    @property
+    def intercept(self):
+        """Intercepts, of rows that are not centred."""
+        if self._refitter.design is None:
+            return super().intercept
+        return self.offset + [shift for _, shift in self._in_features()]
+
+    def leave_folds_out(self, folds, width_slope=None):
+        """Return closed-form decision values, with derivatives."""
+        return super().leave_folds_out(folds, self._refitter.width_slope)
+
+    def predict_test(self, K_test=None, width_slope=None, slope_test=None):
+        """Return decision values of the test samples, with derivatives."""
+        refitter = self._refitter
+        return super().predict_test(
+            refitter.K_test, refitter.width_slope, refitter.test_width_slope
+        )
 
 
 class GramSolved(Solved):

@@ -10,6 +10,7 @@ from sklearn.utils.extmath import safe_sparse_dot
 
 from optimargin.designs import FeatureDesign, GramDesign, LinearGramDesign
 from optimargin.held_out.compiled import FeatureRefitter, GramRefitter
+from optimargin.held_out.few_dimensions import FewDimensionsRefitter, FewFeatures, LandmarkData
 from optimargin.held_out.ldm import LDMFeatureRefitter, LDMSampleRefitter
 from optimargin.held_out.refitter import FeatureTest, GramTest, NumpyRefitter
 from optimargin.objectives import AdditiveObjective
@@ -63,7 +64,7 @@ def make_refitter(data, objective_type, targets, fit_intercept):
 
     Parameters
     ----------
-    data : KernelData or LinearData
+    data : KernelData, LinearData, LandmarkData or FewFeatures
     objective_type : type
         An `Objective`.
     targets : list of Target
@@ -81,6 +82,11 @@ def _(data: KernelData, objective_type, targets, fit_intercept):
     if plan_refitter(objective_type).compiled:
         return GramRefitter(data.K, targets, fit_intercept, data.K_test)
     return NumpyRefitter(GramDesign(data.K), targets, fit_intercept, test)
+
+
+@make_refitter.register
+def _(data: LandmarkData | FewFeatures, objective_type, targets, fit_intercept):
+    return FewDimensionsRefitter(data, targets, fit_intercept)
 
 
 @make_refitter.register

@@ -8,6 +8,7 @@ from scipy.sparse import issparse
 from optimargin._checks import check_scale
 from optimargin.designs import FeatureDesign
 from optimargin.held_out.engine import KernelData, LinearData, make_refitter
+from optimargin.held_out.few_dimensions import FewFeatures, LandmarkData
 from optimargin.kernels import (
     KernelChoice,
     RadialKernel,
@@ -19,7 +20,10 @@ from optimargin.kernels import (
 )
 from optimargin.selection.criteria import Truth
 from optimargin.tasks import Classification, Task
+from optimargin.training.plan import plan_folds
 from optimargin.training.units import penalty_unit_of
+
+_MEAN_OF = 4000  # samples whose mean distance is the unit of widths: it only has to be one
 
 
 class SelectionData:
@@ -95,9 +99,7 @@ class SelectionData:
         n_samples = self.n_samples
         if max_samples is None or n_samples <= max_samples:
             return self
-        shuffled = random_state.permutation(n_samples)
-        in_classes = shuffled[np.argsort(self.strata[shuffled], kind="stable")]
-        rows = np.sort(in_classes[np.arange(max_samples) * n_samples // max_samples])
+        rows = _stratified(self.strata, max_samples, random_state)
         X = self.X[np.ix_(rows, rows)] if self.kernel.is_precomputed else self.X[rows]
         y, weight = self._part(rows)
         drawn = SelectionData(
@@ -113,6 +115,13 @@ class SelectionData:
             refit=self._refit,
         )
         drawn.rows = rows
+        return drawn
+
+    def looks(self, n_samples):
+        """Return some of the samples, with the same units of the search."""
+        drawn = self.sample(n_samples, np.random.RandomState(0))
+        if self.kernel.kind.has_width:
+            drawn.mean_distance = self.mean_distance
         return drawn
 
     def _part(self, rows):
@@ -136,8 +145,10 @@ class SelectionData:
 
     @cached_property
     def mean_distance(self):
-        """The width that `gamma="mean_distance"` stands for."""
+        """The width that `gamma="mean_distance"` stands for, by at most so many samples."""
         rows = np.flatnonzero(self.weight)
+        if rows.size > _MEAN_OF:
+            rows = rows[_stratified(self.strata[rows], _MEAN_OF, np.random.RandomState(0))]
         return float(mean_distance(self.X[rows], self.weight[rows])) or 1.0
 
     @cached_property
@@ -213,6 +224,37 @@ class SelectionData:
         """Return the refitter of targets over a positive semi-definite Gram matrix."""
         return self._refit(KernelData(K), self.objective_type, targets, self.fit_intercept)
 
+    def folds_refitter(self, gamma, folds, random_state):
+        """Return the refitter of all samples that leaves folds out, as the plan says.
+
+        Parameters
+        ----------
+        gamma : float or None
+            For kernels that have one.
+        folds : Folds
+            Of the samples of positive weight.
+        random_state : RandomState
+            Draws landmarks.
+        """
+        plan = plan_folds(self.objective_type, self.X, len(self.targets), self.kernel.kind)
+        if not plan.in_few_dimensions:
+            return self.refitter(gamma)
+        check_scale(self.X)
+        used, targets = self.part_targets()
+        X = self.X[used]
+        data: FewFeatures | LandmarkData
+        if self.kernel.kind.is_linear:
+            center = X.T @ targets[0].weight if self.fit_intercept else 0.0
+            data = FewFeatures((X - center).astype(plan.dtype), folds)
+        else:
+            landmarks = X[_stratified(self.strata[used], plan.n_landmarks, random_state)]
+            data = LandmarkData(
+                squared_distances(X, landmarks).astype(plan.dtype),
+                squared_distances(landmarks).astype(np.float64),
+                folds,
+            )
+        return self._refit(data, self.objective_type, targets, self.fit_intercept)
+
     def _gram(self, gamma, train, weight, test=None):
         """Return the positive semi-definite Gram matrix, and the kernel of test and train.
 
@@ -244,3 +286,10 @@ class SelectionData:
         if rows.size == columns.size == self.n_samples:
             return self.distances
         return self.distances[np.ix_(rows, columns)]
+
+
+def _stratified(strata, n_drawn, random_state):
+    """Return some samples, in order, with the same shares of the strata."""
+    shuffled = random_state.permutation(strata.size)
+    in_strata = shuffled[np.argsort(strata[shuffled], kind="stable")]
+    return np.sort(in_strata[np.arange(n_drawn) * strata.size // n_drawn])

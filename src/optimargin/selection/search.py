@@ -9,14 +9,19 @@ fits whatever the number of folds; else those of exact fits to given splits. Bot
 differentiated exactly, by one adjoint solve per fold on the active set.
 
 The score has several hills and, in closed form, small jumps where the active set changes.
-So the search looks at well-spread points first, then climbs from the best of them within
+So the search takes first looks at well-spread points, and climbs from the best of them within
 bounds, by a quasi-Newton method where there is a gradient and by simplices where there is
-none. The closed form keeps the active set of all samples, which makes it pessimistic at large
+none. First looks are cheap: at few samples, and with kernels at quadratic losses, which have no
+active set to find and share all factors between classes. What they found is where the search of all
+samples begins. With many classes or samples that search stays at quadratic losses, too.
+
+The closed form keeps the active set of all samples, which makes it pessimistic at large
 penalties. So the best points, and the best of those with a larger penalty, are judged once more: by
 the closed form together with fits without each fold, where these are cheap. The best of them is
 taken.
 """
 
+import time
 from copy import copy
 from dataclasses import dataclass
 
@@ -24,6 +29,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.stats import qmc
 
+from optimargin.held_out.few_dimensions import FewDimensionsRefitter
 from optimargin.held_out.refitter import Folds
 from optimargin.kernels import gamma_of_width
 from optimargin.selection.criteria import Criterion, SmoothAccuracy
@@ -34,6 +40,12 @@ N_FINALISTS = 3  # points that are judged once more
 _APART = 0.05  # of the bounds, in some parameter, for two finalists to differ
 _LARGER = 2.0  # in log2 of the penalty, for the finalist that the closed form may underrate
 _EXACT_UP_TO = 500  # samples up to which fits without each fold are cheap
+_ALL_FOLDS_UP_TO = 200  # samples up to which these are the folds of all partitions
+_LOOKS = 400  # samples that first looks are taken at
+_LOOKS_SHARE = 0.55  # of the evaluations
+_ONE_REPEAT_FROM = 1000  # samples, which are enough for one partition to tell points apart
+_EVERY_LOSS_UP_TO = 1.5e8  # n_outputs n_samples^3 up to which outputs have active sets of their own
+_SHAPE = np.array([1.0, -2.0, 0.5])  # from the best quadratic loss to one with a band
 _EDGE = 0.15  # of the first simplex, in widths of the bounds
 _LN2 = float(np.log(2.0))
 # log2 of the width in mean distances
@@ -69,7 +81,9 @@ class HeldOutLoss:
         Deals the samples out to the folds.
     guide : Criterion, default=None
         What is maximised; the smooth accuracy when not given.
-    n_folds, n_repeats : int
+    n_folds : int
+    n_repeats : int, default=None
+        Partitions into folds; by default three, of many samples one.
     bounds : ndarray of shape (n_parameters + 1, 2), default=None
         Of the parameters; the last row is for the width of a radial kernel. By default those
         of the objective.
@@ -82,7 +96,7 @@ class HeldOutLoss:
         random_state,
         guide: Criterion | None = None,
         n_folds=N_FOLDS,
-        n_repeats=N_REPEATS,
+        n_repeats=None,
         bounds=None,
     ):
         self.data = data
@@ -106,10 +120,13 @@ class HeldOutLoss:
         self._used = np.flatnonzero(data.weight)
         if splits is None:
             n_folds = min(n_folds, self._used.size)
+            if n_repeats is None:
+                n_repeats = N_REPEATS if self._used.size < _ONE_REPEAT_FROM else 1
             self._folds = Folds.stratified(
                 data.strata[self._used], n_folds, n_repeats, random_state
             )
-            self._use([_ClosedFormPart(data, gamma, self._used, self._folds)])
+            refitter = data.folds_refitter(gamma, self._folds, random_state)
+            self._use([_ClosedFormPart(data, refitter, self._used, self._folds)])
         else:
             self._use([_ExactPart(data, gamma, *split) for split in splits])
 
@@ -132,6 +149,40 @@ class HeldOutLoss:
         """Return the parameters of the objective at `x`."""
         return self.data.objective_type.at(x, self.data.unit)
 
+    @property
+    def quadratic(self):
+        """Coordinates of quadratic losses, NaN where they may have any value, or None."""
+        of_objective = self.data.objective_type.quadratic
+        if of_objective is None or not self.has_width:
+            return None
+        return np.append(of_objective, np.nan)
+
+    @property
+    def is_cheap(self):
+        """Whether samples are few."""
+        return self._used.size <= _EXACT_UP_TO
+
+    @property
+    def stays_quadratic(self):
+        """Whether active sets of all outputs would cost too much."""
+        n_outputs = len(self.data.targets)
+        cost = n_outputs * float(self._used.size) ** 3
+        return self.quadratic is not None and n_outputs > 1 and cost > _EVERY_LOSS_UP_TO
+
+    def looks(self, random_state):
+        """Return the loss of first looks: at few samples, or at quadratic losses; or None.
+
+        Parameters
+        ----------
+        random_state : RandomState
+            Draws samples and folds.
+        """
+        if self._folds is None or not self.has_gradient:
+            return None
+        if self.data.n_samples <= _LOOKS:
+            return self if self.quadratic is not None else None
+        return HeldOutLoss(self.data.looks(_LOOKS), None, random_state, self.guide)
+
     def judge(self):
         """Return the loss of finalists: fits without the same folds count as well, if cheap.
 
@@ -144,6 +195,8 @@ class HeldOutLoss:
             (np.delete(self._used, left_out), self._used[left_out])
             for _, left_out in self._folds.models()
         ]
+        if self._used.size > _ALL_FOLDS_UP_TO:
+            splits = splits[: self._folds.n_folds]  # those of one partition
         strata = self.data.strata
         n_strata = np.unique(strata).size
         if any(np.unique(strata[train]).size < n_strata for train, _ in splits):
@@ -203,20 +256,22 @@ def _flat(decision):
 class _ClosedFormPart:
     """All samples, held out fold by fold in closed form."""
 
-    def __init__(self, data, gamma, used, folds):
+    def __init__(self, data, refitter, used, folds):
         self.folds = folds
         self.rows = np.tile(used, folds.fold.shape[0])
-        self.refitter = data.refitter(gamma)
+        self.refitter = refitter
         self._distances = None
-        if data.kernel.kind.has_width:
+        if data.kernel.kind.has_width and not isinstance(refitter, FewDimensionsRefitter):
             self._distances = data.distances_between(used, used)
 
     def held_out(self, objective, kernel, gradient):
         """Return the held-out decision values at a point."""
-        if kernel is not None:
+        if self._distances is not None:
             K = kernel.of_distances(self._distances)
             slope = kernel.width_slope(self._distances, K) if gradient else None
             self.refitter.change_kernel(K, slope=slope)
+        elif kernel is not None:
+            self.refitter.change_width(kernel, gradient=gradient)
         return self.refitter.solve(objective).leave_folds_out(self.folds)
 
 
@@ -247,71 +302,160 @@ class _ExactPart:
 
 
 class _OutOfBudget(Exception):
-    """Ends a descent when the evaluations are used up."""
+    """Ends a descent when the evaluations are used up, or the time is."""
 
 
 class StopSearch(Exception):
     """Raised by one who visits evaluations, to end the search."""
 
 
-def search(loss, max_evals, random_state, visit=None, n_descents=2, spread_share=0.4, rtol=1e-4):
+class _Evaluations:
+    """Evaluations of one loss, within a number of them and a time.
+
+    Points that were evaluated are not evaluated again.
+    """
+
+    def __init__(self, loss, max_evals, deadline, visit=None):
+        self.loss, self.max_evals = loss, max_evals
+        self.all: list[Evaluation] = []
+        self._deadline, self._visit = deadline, visit
+        self._known: dict = {}
+
+    @property
+    def n_left(self):
+        """How many more may be made."""
+        return self.max_evals - len(self.all)
+
+    def __call__(self, x, gradient):
+        """Return the loss and the gradient at `x`."""
+        gradient = gradient and self.loss.has_gradient
+        known = self._known.get(x.tobytes())
+        if known is not None and (known[1] is not None or not gradient):
+            return known
+        if self.n_left < 1 or (self.all and time.monotonic() > self._deadline):
+            raise _OutOfBudget
+        evaluation, slope = self.loss(x, gradient)
+        self._known[x.tobytes()] = evaluation.loss, slope
+        self.all.append(evaluation)
+        if self._visit is not None:
+            self._visit(evaluation)
+        return evaluation.loss, slope
+
+    def best(self, n_points):
+        """Return the best points that are not alike."""
+        apart = _APART * np.ptp(self.loss.bounds, axis=1)
+        chosen: list[np.ndarray] = []
+        for evaluation in sorted(self.all, key=lambda each: each.loss):
+            if all((np.abs(evaluation.x - other) > apart).any() for other in chosen):
+                chosen.append(evaluation.x)
+        return chosen[:n_points]
+
+    def spread(self, n_points, fixed, random_state):
+        """Look at points all over the box where the search begins."""
+        free = np.isnan(fixed)
+        box = self.loss.spread[free]
+        sobol = qmc.Sobol(len(box), rng=np.random.default_rng(random_state.randint(2**31)))
+        points = qmc.scale(sobol.random(1 << max(n_points - 1, 0).bit_length()), *box.T)
+        for point in points[:n_points]:
+            x = fixed.copy()
+            x[free] = point
+            self(x, gradient=False)
+
+    def descend(self, start, max_evals, fixed, rtol):
+        """Go downhill from a point, within bounds, where coordinates are not fixed."""
+        free = np.isnan(fixed)
+        low, width = self.loss.bounds[free, 0], np.ptp(self.loss.bounds[free], axis=1)
+        has_gradient = self.loss.has_gradient
+
+        def in_cube(z):
+            # Scaled to the unit cube, so that one step length suits all parameters.
+            x = start.copy()
+            x[free] = low + z * width
+            value, slope = self(x, gradient=has_gradient)
+            return (value, slope[free] * width) if has_gradient else value
+
+        _descend(in_cube, (start[free] - low) / width, max_evals, rtol, has_gradient)
+
+
+def search(loss, max_evals, random_state, visit=None, looks=None, max_time=np.inf, rtol=1e-4):
     """Minimise a `HeldOutLoss` within its bounds.
 
     Parameters
     ----------
     loss : HeldOutLoss
     max_evals : int
-        How many points may be evaluated.
+        How many points may be evaluated, first looks included.
     random_state : RandomState
         Places the first, spread points (a scrambled Sobol sequence).
     visit : callable, default=None
-        Called with each `Evaluation`.
-    n_descents : int
-        How many of the spread points a descent starts from.
-    spread_share : float
-        The share of the evaluations that goes to spread points.
+        Called with each `Evaluation`, first looks excepted.
+    looks : HeldOutLoss, default=None
+        The loss of first looks (`HeldOutLoss.looks`). Without, they are taken at `loss` itself.
+    max_time : float
+        In seconds, after which no evaluation is begun.
     rtol : float
         A descent ends when a step lowers the loss by less than this share of it.
 
     Returns
     -------
     evaluations : list of Evaluation
-        In the order in which they were made.
+        In the order in which they were made, without first looks.
     """
-    bounds = loss.bounds
-    evaluations: list[Evaluation] = []
+    now = time.monotonic()
+    anywhere = np.full(len(loss.bounds), np.nan)
+    if looks is None or max_evals < _FEWEST:
+        every = _Evaluations(loss, max_evals, now + max_time, visit)
+        _look_around(every, anywhere, random_state, rtol)
+        return every.all
+    fixed = anywhere if loss.quadratic is None else loss.quadratic
+    some = _Evaluations(looks, round(_LOOKS_SHARE * max_evals), now + _LOOKS_SHARE * max_time)
+    _look_around(some, fixed, random_state, rtol)
+    every = _Evaluations(loss, max_evals - len(some.all), now + max_time, visit)
+    starts = some.best(2)
+    if loss.stays_quadratic or loss.quadratic is None:
+        within = fixed
+    else:
+        within = anywhere
+        shaped = starts[0].copy()
+        shaped[:3] += _SHAPE
+        starts.insert(1, np.clip(shaped, *loss.bounds.T))
+    _climb_from(every, starts, within, rtol)
+    return every.all
 
-    def evaluate(x, gradient):
-        if len(evaluations) >= max_evals:
-            raise _OutOfBudget
-        evaluation, slope = loss(x, gradient)
-        evaluations.append(evaluation)
-        if visit is not None:
-            visit(evaluation)
-        return evaluation.loss, slope
 
-    n_spread = min(max(round(spread_share * max_evals), 1), max_evals)
-    sobol = qmc.Sobol(len(bounds), rng=np.random.default_rng(random_state.randint(2**31)))
-    spread = qmc.scale(sobol.random(1 << max(n_spread - 1, 0).bit_length()), *loss.spread.T)
-    for x in spread[:n_spread]:
-        evaluate(x, gradient=False)
-    starts = sorted(evaluations, key=lambda evaluation: evaluation.loss)[:n_descents]
-    # Scaled to the unit cube, so that one step length suits all parameters.
-    low, width = bounds[:, 0], np.ptp(bounds, axis=1)
+_FEWEST = 20  # evaluations of a search with first looks of their own
 
-    def in_cube(z):
-        value, slope = evaluate(low + z * width, gradient=loss.has_gradient)
-        return (value, slope * width) if loss.has_gradient else value
 
-    for k, start in enumerate(starts):
-        share = (max_evals - len(evaluations)) // (len(starts) - k)
-        if share < 1:
-            break
-        try:
-            _descend(in_cube, (start.x - low) / width, share, rtol, loss.has_gradient)
-        except _OutOfBudget:
-            break
-    return evaluations
+def _look_around(evaluations, fixed, random_state, rtol):
+    """Look at spread points, and descend from the best two."""
+    n_spread = min(max(round(0.4 * evaluations.max_evals), 1), evaluations.max_evals)
+    try:
+        evaluations.spread(n_spread, fixed, random_state)
+        starts = sorted(evaluations.all, key=lambda each: each.loss)[:2]
+        for k, start in enumerate(starts):
+            share = evaluations.n_left // (len(starts) - k)
+            if share > 0:
+                evaluations.descend(start.x, share, fixed, rtol)
+    except _OutOfBudget:
+        pass
+
+
+def _climb_from(evaluations, starts, fixed, rtol):
+    """Descend from the best of some points, and from the second if it is cheap."""
+    try:
+        for x in starts:
+            evaluations(x, gradient=True)
+        best = evaluations.best(2)
+        n_descents = 2 if evaluations.loss.is_cheap else 1
+        for k, start in enumerate(best[:n_descents]):
+            share = evaluations.n_left // (n_descents - k)
+            if share > 0:
+                evaluations.descend(start, min(share, _DESCENT), fixed, rtol)
+    except _OutOfBudget:
+        pass
+
+
+_DESCENT = 12  # evaluations, at most, from one start
 
 
 def _descend(function, start, max_evals, rtol, has_gradient):

@@ -53,6 +53,11 @@ _LDM_MANY_SAMPLES = 5000
 _COMPILED_UP_TO = 2**21  # elements of X: above, the interpreter's share in a solve is small
 _FEW_FEATURES = 256  # up to which updates by single rows beat products of matrices
 _LDM_WARM_UP_TO = 1000  # samples up to which warm starts outweigh the size of their Gram matrix
+_ALL_LANDMARKS_UP_TO = 700  # samples up to which inverses of their matrix cost as little
+_SHARED_UP_TO = 1200  # the same where one inverse serves several outputs
+_LANDMARKS_PER_ROOT = 10.0  # of the number of samples
+_MOST_LANDMARKS = 1000
+_FEW_DIMENSIONS_UP_TO = 1000  # features whose normal equations are factorised fold by fold
 
 # Held-out values of a fit: benchmarks/uncertainty.py
 _CLOSED_FORM_ACTIVE_UP_TO = 5000  # active samples whose kernel matrix is factorised
@@ -218,6 +223,55 @@ def plan_refitter(objective_type, shape=None, is_sparse=False) -> RefitterPlan:
         return RefitterPlan(is_band, in_samples=True)
     small = n_features <= _FEW_FEATURES and n_samples * n_features <= _COMPILED_UP_TO
     return RefitterPlan(is_band and small and not is_sparse)
+
+
+@dataclass(frozen=True)
+class FoldsPlan:
+    """How folds are left out in closed form, again and again.
+
+    Attributes
+    ----------
+    in_few_dimensions : bool
+        By normal equations of features: their own, or those of landmarks.
+    n_landmarks : int
+        For kernels.
+    dtype : numpy dtype
+        Of products over samples.
+    """
+
+    in_few_dimensions: bool
+    n_landmarks: int = 0
+    dtype: Any = np.float64
+
+
+def plan_folds(objective_type, X, n_outputs: int, kernel) -> FoldsPlan:
+    """Return the plan of closed-form folds for a search without a grid.
+
+    Parameters
+    ----------
+    objective_type : type
+        An `Objective`.
+    X : {ndarray, CSR} of shape (n_samples, n_features)
+    n_outputs : int
+    kernel : type
+        A `Kernel`.
+    """
+    n_samples, n_features = X.shape
+    is_band = issubclass(objective_type, AdditiveObjective) and issubclass(
+        objective_type.loss_type, BandLoss
+    )
+    if kernel.is_linear:
+        few = not issparse(X) and n_features < min(n_samples, _FEW_DIMENSIONS_UP_TO)
+        return FoldsPlan(is_band and few, dtype=_folds_dtype(n_samples * n_features))
+    up_to = _ALL_LANDMARKS_UP_TO if n_outputs == 1 else _SHARED_UP_TO
+    if not (is_band and kernel.has_width and n_samples > up_to):
+        return FoldsPlan(False)
+    n_landmarks = int(min(_LANDMARKS_PER_ROOT * np.sqrt(n_samples), _MOST_LANDMARKS))
+    return FoldsPlan(True, n_landmarks, np.dtype(np.float32))
+
+
+def _folds_dtype(n_values):
+    return np.dtype(np.float64 if n_values <= _COMPILED_UP_TO else np.float32)
 
 
 @dataclass(frozen=True)
