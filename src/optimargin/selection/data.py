@@ -114,7 +114,7 @@ class SelectionData:
             score_params=self.score_params,
             refit=self._refit,
         )
-        drawn.rows = rows
+        drawn.rows = self.rows[rows]
         return drawn
 
     def looks(self, n_samples):

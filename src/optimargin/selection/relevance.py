@@ -38,6 +38,7 @@ N_BLOCKS = 2  # of each outer fold: the spread of their gains says how sure the 
 PENALTY = 0.1
 MARGIN = 1.0  # standard errors by which the gain must exceed zero
 MAX_SAMPLES = 500  # that widths are found on
+MAX_LAST_SAMPLES = 2000  # that a common factor of them is found on
 MAX_WIDTHS = 300  # features beyond the most promising ones share a width
 _LARGEST_DENSE = 20_000_000  # elements of sparse data that are made dense
 _BOUND = 5.0  # of log2 width, from the common one
@@ -230,7 +231,7 @@ def find_widths(data, x, gamma, guide, random_state, tick=lambda: None) -> Width
     """Return widths per feature where fits without each fold confirm them, else None.
 
     They are found and confirmed on at most `MAX_SAMPLES`; then the coordinates of the objective
-    and a common factor of the widths follow from all samples.
+    and a common factor of the widths follow from all samples, of many from `MAX_LAST_SAMPLES`.
 
     Parameters
     ----------
@@ -244,7 +245,8 @@ def find_widths(data, x, gamma, guide, random_state, tick=lambda: None) -> Width
     tick : callable
         Called before each evaluation.
     """
-    every, data = data, data.sample(MAX_SAMPLES, random_state)
+    every = data.sample(MAX_LAST_SAMPLES, random_state)
+    data = every.sample(MAX_SAMPLES, random_state)
     used = np.flatnonzero(data.weight)
     if used.size < 2 * N_OUTER * N_BLOCKS:
         return None
