@@ -20,7 +20,7 @@ def kernel_matrix(name, X, gamma, degree, coef0):
     """Return kernel values of dense rows, from differences or in extended precision."""
     X = np.asarray(X, dtype=np.float64)
     if name == "rbf":
-        return np.exp(-gamma * cdist(X, X, "sqeuclidean"))
+        return np.exp(-_LONG(gamma) * cdist(X, X, "sqeuclidean"))
     products = X.astype(_LONG) @ X.T.astype(_LONG)
     if name == "linear":
         return products
