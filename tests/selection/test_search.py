@@ -8,7 +8,7 @@ from optimargin import LinearODMClassifierCV, ODMClassifierCV
 from optimargin.kernels import KernelChoice
 from optimargin.objectives import ODM
 from optimargin.selection.data import SelectionData
-from optimargin.selection.search import N_FINALISTS, Evaluation, HeldOutLoss
+from optimargin.selection.search import N_FINALISTS, Evaluation, HeldOutLoss, search
 
 
 def held_out_loss(X, y, kernel="rbf", **options):
@@ -104,3 +104,68 @@ def test_no_more_points_are_looked_at_than_asked_for(max_evals):
     X, y = make_moons(60, noise=0.2, random_state=0)
     model = ODMClassifierCV(max_evals=max_evals, relevance=False).fit(X, y)
     assert len(model.cv_results_["params"]) <= max_evals
+
+
+def test_first_looks_are_cheap_and_not_listed():
+    X, y = make_moons(600, noise=0.3, random_state=0)
+    loss = held_out_loss(X, y)
+    looks = loss.looks(np.random.RandomState(0))
+    assert looks.data.n_samples < 600
+    assert looks.data.mean_distance == loss.data.mean_distance
+    seen = []
+
+    def at(self, x, gradient=True):
+        seen.append((self is looks, tuple(x)))
+        return evaluate(self, x, gradient)
+
+    evaluate = HeldOutLoss.__call__
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(HeldOutLoss, "__call__", at)
+        found = search(loss, 40, np.random.RandomState(0), looks=looks)
+    n_looks = sum(is_look for is_look, _ in seen)
+    assert 10 < n_looks < 25
+    assert len(found) == len(seen) - n_looks
+    # Looks are at least squares: C2 = C1, no band.
+    assert {x[1:3] for is_look, x in seen if is_look} == {(0.0, 0.0)}
+    # What is found is at least as good at all samples as what the looks say is best.
+    assert min(e.loss for e in found) <= found[0].loss
+
+
+def test_many_samples_of_several_classes_are_searched_at_least_squares():
+    X, y = make_classification(900, 6, n_informative=4, n_classes=3, random_state=0)
+    model = ODMClassifierCV(relevance=False).fit(X, y)
+    assert model.C1_ == model.C2_
+    assert model.D_ == 0
+    assert model.held_out_score_ > 0.7
+
+
+@pytest.mark.parametrize("make", [ODMClassifierCV, LinearODMClassifierCV])
+def test_no_point_is_looked_at_after_the_time(make):
+    X, y = make_moons(150, noise=0.3, random_state=0)
+    model = make(max_time=1e-9).fit(X, y)
+    n_points = len(model.cv_results_["params"])
+    assert 1 <= n_points <= 4
+    assert n_points < len(make().fit(X, y).cv_results_["params"])
+
+
+def test_progress_and_results_tell_the_same_score(capsys):
+    X, y = make_moons(150, noise=0.3, random_state=0)
+    model = ODMClassifierCV(relevance=False, verbose=1).fit(X, y)
+    last = capsys.readouterr().err.strip().splitlines()[-1]
+    assert last.endswith(f"best objective {model.best_score_:.4f}")
+
+
+@pytest.mark.parametrize("scoring", ["balanced_accuracy", "f1", "roc_auc", "neg_log_loss"])
+def test_searches_follow_smooth_forms_of_scorers(scoring):
+    X, y = make_classification(150, 5, weights=[0.85], flip_y=0.1, random_state=0)
+    model = ODMClassifierCV(scoring=scoring, relevance=False).fit(X, y)
+    plain = ODMClassifierCV(scoring=scoring, max_evals=1, relevance=False).fit(X, y)
+    assert model.best_score_ > plain.best_score_
+
+
+def test_kernels_without_a_width_are_searched_on_some_samples():
+    X, y = make_moons(2100, noise=0.3, random_state=0)
+    model = ODMClassifierCV(kernel="poly", max_evals=2).fit(X, y)
+    assert model.best_estimator_.support_.max() > 2000
+    data = SelectionData(ODM, X, y, None, kernel=KernelChoice("poly"), fit_intercept=True)
+    assert data.searched(None, np.random.RandomState(0)).n_samples == 2000

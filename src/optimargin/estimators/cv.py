@@ -1,5 +1,6 @@
 """What the estimators that choose their own parameters share."""
 
+import time
 from abc import ABCMeta, abstractmethod
 from copy import copy
 from functools import wraps
@@ -92,6 +93,7 @@ class BaseSelectionCV(
         "scoring": [str, callable, Criterion, None],
         "max_evals": [Interval(Integral, 1, None, closed="left")],
         "max_samples": [Interval(Integral, 2, None, closed="left"), None],
+        "max_time": [Interval(Real, 0, None, closed="neither"), None],
         "n_jobs": [Integral, None],
         "verbose": ["verbose"],
         "tol": [Interval(Real, 0, None, closed="neither")],
@@ -103,8 +105,9 @@ class BaseSelectionCV(
     def _default_criterion(self, has_grid) -> Criterion:
         """Return what decides where no `scoring` is given."""
 
-    def _criterion(self, has_grid):
-        return make_criterion(self.scoring, self._default_criterion(has_grid), self._task_type)
+    def _criterion(self, has_grid, n_classes=2):
+        default = self._default_criterion(has_grid)
+        return make_criterion(self.scoring, default, self._task_type, n_classes)
 
     def _plain_criterion(self):
         """Return what `score` measures, for people: the accuracy, or R²."""
@@ -298,11 +301,12 @@ class BaseSelectionCV(
         n_samples = data.n_samples
         random_state = check_random_state(self.random_state)
         if self.cv is None:
-            data = data.sample(self.max_samples, random_state)
+            data = data.searched(self.max_samples, random_state)
         splits = self._splits(data, split_params)
-        criterion = self._criterion(has_grid=False)
+        criterion = self._criterion(False, np.unique(data.strata).size)
         guide = criterion.guide
         loss = HeldOutLoss(data, splits, random_state, guide)
+        start = time.monotonic()
         n_judged = min(N_FINALISTS, 1 + self.max_evals // 10, self.max_evals - 1)
         progress = Progress(type(self).__name__, self.max_evals, "evaluations", self.verbose > 0)
         coordinates: list[np.ndarray] = []
@@ -325,9 +329,14 @@ class BaseSelectionCV(
             scores.append(value)
             is_finalist.append(judge is not None)
             held_out.append(HeldOutDecision(truth.rows, evaluation.decision))
-            progress.step(f", best objective {max(scores):.4f}")
+            progress.step(f", best objective {best_score():.4f}")
             if tasks.tick("evaluation"):
                 raise StopSearch
+
+        def best_score():
+            # Of points that were judged once more, where there are any: as in the results.
+            judged = [score for score, final in zip(scores, is_finalist, strict=True) if final]
+            return max(judged or scores)
 
         def results():
             table = _table(points[: len(scores)], np.array(scores), np.array(is_finalist))
@@ -338,11 +347,14 @@ class BaseSelectionCV(
             with single_threaded(data.n_samples):
                 looks = loss.looks(random_state)
                 budget = self.max_evals - n_judged
-                evaluations = search(loss, budget, random_state, visit, looks)
-                judge = loss.judge()
+                limit = np.inf if self.max_time is None else self.max_time
+                evaluations = search(
+                    loss, budget, random_state, visit, looks, limit, progress.expect
+                )
+                judge = loss.judge() if time.monotonic() < start + limit else loss
                 for x in loss.finalists(evaluations, scores)[:n_judged]:
                     visit(judge(x, gradient=False)[0], judge)
-            progress.end(f", best objective {max(scores):.4f}")
+            progress.end(f", best objective {best_score():.4f}")
         except StopSearch:
             pass
         except KeyboardInterrupt:

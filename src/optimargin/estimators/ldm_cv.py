@@ -51,6 +51,8 @@ class LDMClassifierCV(KernelSelectionCV, _LDMSelectionCV):
     max_samples : int or None, default=1000
         The search without a grid and without `cv` uses at most so many samples, drawn from
         each class alike. The chosen model is always fitted to all samples.
+    max_time : float, default=None
+        As in `ODMClassifierCV`.
     n_jobs : int, default=None
         The number of threads for a grid, which work on its widths and folds. The search without
         a grid does not use them: most of its points follow from the ones before, and above
@@ -117,6 +119,7 @@ class LDMClassifierCV(KernelSelectionCV, _LDMSelectionCV):
         scoring=None,
         max_evals=40,
         max_samples=1000,
+        max_time=None,
         n_jobs=None,
         verbose=0,
         solver="auto",
@@ -138,6 +141,7 @@ class LDMClassifierCV(KernelSelectionCV, _LDMSelectionCV):
         self.scoring = scoring
         self.max_evals = max_evals
         self.max_samples = max_samples
+        self.max_time = max_time
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.solver = solver
@@ -163,6 +167,8 @@ class LinearLDMClassifierCV(_LDMSelectionCV):
         As in `LDMClassifierCV`.
     max_samples : int or None, default=20000
         As in `LDMClassifierCV`.
+    max_time : float, default=None
+        As in `ODMClassifierCV`.
 
     Attributes
     ----------
@@ -204,6 +210,7 @@ class LinearLDMClassifierCV(_LDMSelectionCV):
         scoring=None,
         max_evals=40,
         max_samples=20000,
+        max_time=None,
         n_jobs=None,
         verbose=0,
         solver="auto",
@@ -220,6 +227,7 @@ class LinearLDMClassifierCV(_LDMSelectionCV):
         self.scoring = scoring
         self.max_evals = max_evals
         self.max_samples = max_samples
+        self.max_time = max_time
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.solver = solver

@@ -60,19 +60,26 @@ class ODMClassifierCV(RelevanceSearch, KernelSelectionCV, _ODMSelectionCV):
     scoring : str or callable, default=None
         A scorer of scikit-learn that works on decision values or labels, or ``"smooth"``: one
         minus the smooth loss. None means the accuracy with a grid and ``"smooth"`` without.
-        The search without a grid always follows the smooth loss; another `scoring` chooses
-        among the points it has seen.
+        The search without a grid follows the smooth loss, or a smooth form of the scorers
+        "balanced_accuracy", "neg_log_loss" and, for two classes, "f1" and "roc_auc"; any
+        `scoring` chooses among the points it has seen.
     max_evals : int, default=45
-        How many points the search without a grid may look at. The last three are its best ones,
-        judged once more: up to 500 samples with fits without each fold.
+        How many points the search without a grid may look at. About half of them are first
+        looks, which are not listed: at up to 400 samples, and at least squares. The last three
+        are its best ones, judged once more: up to 500 samples with fits without each fold.
     relevance : bool, default=True
         Whether the search without a grid and without `cv` goes on from the best common width of
         the RBF kernel to one width per feature, by the gradient of the same loss, on at most 500
         samples. They are taken only where models without each of five folds, whose widths are
         found anew, confirm them by more than a standard error. Not counted in `max_evals`.
-    max_samples : int or None, default=2000
+    max_samples : int or None, default=100000
         The search without a grid and without `cv` uses at most so many samples, drawn from
-        each class alike. The chosen model is always fitted to all samples.
+        each class alike. Past 700 samples (1200 of several classes) an RBF kernel is that of
+        landmarks while it is searched; other kernels are searched on at most 2000 samples. The
+        chosen model is always fitted to all samples.
+    max_time : float, default=None
+        Seconds after which the search without a grid looks at no further point. The final fit
+        comes after it.
     n_jobs : int, default=None
         The number of threads for a grid, which work on its widths and folds. The search without
         a grid does not use them: most of its points follow from the ones before, and above
@@ -166,7 +173,8 @@ class ODMClassifierCV(RelevanceSearch, KernelSelectionCV, _ODMSelectionCV):
         scoring=None,
         max_evals=45,
         relevance=True,
-        max_samples=2000,
+        max_samples=100_000,
+        max_time=None,
         n_jobs=None,
         verbose=0,
         solver="auto",
@@ -191,6 +199,7 @@ class ODMClassifierCV(RelevanceSearch, KernelSelectionCV, _ODMSelectionCV):
         self.max_evals = max_evals
         self.relevance = relevance
         self.max_samples = max_samples
+        self.max_time = max_time
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.solver = solver
@@ -215,7 +224,10 @@ class LinearODMClassifierCV(_ODMSelectionCV):
         As in `LinearODMClassifier`.
     cv, scoring, max_evals, n_jobs, verbose, calibration, random_state
         As in `ODMClassifierCV`.
-    max_samples : int or None, default=20000
+    max_samples : int or None, default=1000000
+        As in `ODMClassifierCV`. Sparse rows are searched on at most 20,000 samples, past 1000
+        features on at most 2000.
+    max_time : float, default=None
         As in `ODMClassifierCV`.
 
     Attributes
@@ -257,7 +269,8 @@ class LinearODMClassifierCV(_ODMSelectionCV):
         cv=None,
         scoring=None,
         max_evals=45,
-        max_samples=20000,
+        max_samples=1_000_000,
+        max_time=None,
         n_jobs=None,
         verbose=0,
         solver="auto",
@@ -275,6 +288,7 @@ class LinearODMClassifierCV(_ODMSelectionCV):
         self.scoring = scoring
         self.max_evals = max_evals
         self.max_samples = max_samples
+        self.max_time = max_time
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.solver = solver

@@ -126,9 +126,11 @@ class ODMRegressorCV(KernelSelectionCV, _ODMRegressorCV):
     max_evals : int, default=40
         How many points the search without a grid may look at. The last three are its best ones,
         judged once more.
-    max_samples : int or None, default=2000
+    max_samples : int or None, default=100000
         The search without a grid and without `cv` uses at most so many samples, drawn at random.
         The chosen model is always fitted to all samples.
+    max_time : float, default=None
+        As in `ODMClassifierCV`.
     n_jobs : int, default=None
         The number of threads for a grid, which work on its widths and folds.
     verbose : int, default=0
@@ -214,7 +216,8 @@ class ODMRegressorCV(KernelSelectionCV, _ODMRegressorCV):
         cv=None,
         scoring=None,
         max_evals=40,
-        max_samples=2000,
+        max_samples=100_000,
+        max_time=None,
         n_jobs=None,
         verbose=0,
         solver="auto",
@@ -239,6 +242,7 @@ class ODMRegressorCV(KernelSelectionCV, _ODMRegressorCV):
         self.scoring = scoring
         self.max_evals = max_evals
         self.max_samples = max_samples
+        self.max_time = max_time
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.solver = solver
@@ -263,8 +267,10 @@ class LinearODMRegressorCV(_ODMRegressorCV):
         As in `LinearODMRegressor`.
     cv, scoring, max_evals, n_jobs, verbose, random_state
         As in `ODMRegressorCV`.
-    max_samples : int or None, default=20000
+    max_samples : int or None, default=1000000
         As in `ODMRegressorCV`.
+    max_time : float, default=None
+        As in `ODMClassifierCV`.
 
     Attributes
     ----------
@@ -308,7 +314,8 @@ class LinearODMRegressorCV(_ODMRegressorCV):
         cv=None,
         scoring=None,
         max_evals=40,
-        max_samples=20000,
+        max_samples=1_000_000,
+        max_time=None,
         n_jobs=None,
         verbose=0,
         solver="auto",
@@ -327,6 +334,7 @@ class LinearODMRegressorCV(_ODMRegressorCV):
         self.scoring = scoring
         self.max_evals = max_evals
         self.max_samples = max_samples
+        self.max_time = max_time
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.solver = solver

@@ -15,6 +15,8 @@ from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy.optimize import minimize
+from scipy.special import log_softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.metrics import get_scorer
 
@@ -22,6 +24,7 @@ from optimargin.tasks import Classification, Regression, Task, winning_class
 
 # How sharply the smooth 0-1 loss falls at margin 0, in units of the mean absolute margin.
 SHARPNESS = 2.0
+_AUC_SAMPLES = 500  # of each class, whose pairs guide the search
 # Mean absolute margin below which decision values are noise, where targets are -1 and +1: rounding
 # errors must not be scaled up to predictions.
 NEGLIGIBLE = 1e-6
@@ -119,6 +122,124 @@ class SmoothAccuracy(Criterion):
         """Return one minus the smooth loss, and its derivatives."""
         loss, slope = smooth_loss(decision, truth.encoded, truth.weight, self.sharpness)
         return 1.0 - loss, -slope
+
+
+class SmoothBalancedAccuracy(SmoothAccuracy):
+    """The same where all classes weigh alike: a guide where some of them are rare."""
+
+    def score_and_slope(self, decision, truth):
+        """Return one minus the smooth loss, and its derivatives."""
+        totals = np.bincount(truth.encoded, truth.weight)
+        weight = truth.weight / (totals[truth.encoded] * np.count_nonzero(totals))
+        loss, slope = smooth_loss(decision, truth.encoded, weight, self.sharpness)
+        return 1.0 - loss, -slope
+
+    def score(self, decision, truth):
+        """Return one minus the smooth loss."""
+        return self.score_and_slope(decision, truth)[0]
+
+
+class SmoothF1(SmoothAccuracy):
+    """F1 of two classes, each sample counted as positive by ``sigmoid(sharpness f / mean|f|)``."""
+
+    def score_and_slope(self, decision, truth):
+        """Return the score and its derivatives."""
+        f, weight = decision[:, 0], truth.weight
+        mean = weight @ np.abs(f)
+        scale = max(mean, NEGLIGIBLE)
+        share = 0.5 + 0.5 * np.tanh(0.5 * self.sharpness * f / scale)
+        is_positive = truth.encoded == 1
+        hits, called = (weight * is_positive) @ share, weight @ share
+        total = called + weight @ is_positive
+        by_share = weight * (2 * is_positive / total - 2 * hits / total**2)
+        by_relative = by_share * self.sharpness * share * (1 - share)
+        slope = by_relative / scale
+        if mean > NEGLIGIBLE:
+            slope -= (by_relative @ f) / scale**2 * weight * np.sign(f)
+        return float(2 * hits / total), slope[:, None]
+
+    def score(self, decision, truth):
+        """Return the score."""
+        return self.score_and_slope(decision, truth)[0]
+
+
+class SmoothAUC(SmoothAccuracy):
+    """The share of pairs in order, ``sigmoid(sharpness (f_i - f_j) / mean|f_i - f_j|)`` each.
+
+    Pairs of a positive and a negative sample; of many samples some hundred of each class, the same
+    ones at every point.
+    """
+
+    def score_and_slope(self, decision, truth):
+        """Return the score and its derivatives."""
+        parts = [np.flatnonzero(truth.encoded == k) for k in (1, 0)]
+        rows = [part[:: max(part.size // _AUC_SAMPLES, 1)] for part in parts]
+        f = decision[:, 0]
+        slope = np.zeros_like(decision)
+        if not (rows[0].size and rows[1].size):
+            return 0.5, slope
+        pair = np.multiply.outer(*(truth.weight[part] for part in rows))
+        pair /= pair.sum()
+        apart = np.subtract.outer(*(f[part] for part in rows))
+        mean = np.vdot(pair, np.abs(apart))
+        scale = max(mean, NEGLIGIBLE)
+        share = 0.5 + 0.5 * np.tanh(0.5 * self.sharpness * apart / scale)
+        by_relative = pair * self.sharpness * share * (1 - share)
+        by_apart = by_relative / scale
+        if mean > NEGLIGIBLE:
+            by_apart -= np.vdot(by_relative, apart) / scale**2 * pair * np.sign(apart)
+        slope[rows[0], 0] = by_apart.sum(axis=1)
+        slope[rows[1], 0] = -by_apart.sum(axis=0)
+        return float(np.vdot(pair, share)), slope
+
+    def score(self, decision, truth):
+        """Return the score."""
+        return self.score_and_slope(decision, truth)[0]
+
+
+class LogLoss(Criterion):
+    """Minus the log loss of probabilities whose scale, and for two classes shift, fit best.
+
+    A sigmoid of ``a f + b`` for two classes, a softmax of ``a f`` for several. Since a and b are
+    the best ones, the score does not change with them: its slope is that at fixed a and b.
+    """
+
+    has_slope = True
+    task_type = Classification
+
+    def score(self, decision, truth):
+        """Return minus the log loss."""
+        return self.score_and_slope(decision, truth)[0]
+
+    def score_and_slope(self, decision, truth):
+        """Return minus the log loss, and its derivatives."""
+        scale = max(truth.weight @ np.abs(decision).max(axis=1), NEGLIGIBLE)
+        scores = decision / scale
+        is_binary = decision.shape[1] == 1
+        if is_binary:  # a softmax of (0, f)
+            scores = np.hstack([np.zeros_like(scores), scores])
+        shift = np.array([0.0, 1.0]) if is_binary else np.zeros(scores.shape[1])
+        every = np.arange(truth.encoded.size)
+
+        def loss(u):
+            a = np.exp(u[0])
+            z = a * scores + u[1] * shift
+            log_share = log_softmax(z, axis=1)
+            by_z = np.exp(log_share)
+            by_z[every, truth.encoded] -= 1.0
+            by_z *= truth.weight[:, None]
+            value = -truth.weight @ log_share[every, truth.encoded]
+            # a small penalty keeps the scale finite where all samples are right
+            by_u = np.array([a * np.vdot(by_z, scores), by_z.sum(axis=0) @ shift])
+            return value + 1e-9 * a**2, by_u + [2e-9 * a**2, 0.0], by_z
+
+        found = minimize(
+            lambda u: loss(u)[:2], np.zeros(2), jac=True, options={"gtol": 1e-9, "maxiter": 200}
+        )
+        value, _, by_z = loss(found.x)
+        by_scores = np.exp(found.x[0]) * by_z / scale
+        slope = by_scores[:, 1:] if is_binary else by_scores
+        return -float(value), -slope
 
 
 class Accuracy(Criterion):
@@ -279,33 +400,48 @@ class ScorerCriterion(Criterion):
 CRITERIA: dict[str, type[Criterion]] = {
     "smooth": SmoothAccuracy,
     "accuracy": Accuracy,
+    "neg_log_loss": LogLoss,
     "absolute_error": AbsoluteError,
     "neg_mean_absolute_error": AbsoluteError,
     "squared_error": SquaredError,
     "neg_mean_squared_error": SquaredError,
 }
+# Smooth forms of scorers of scikit-learn: for any number of classes, and for two.
+_SMOOTH_FORMS: dict[str, type[Criterion]] = {"balanced_accuracy": SmoothBalancedAccuracy}
+_SMOOTH_FORMS_OF_TWO: dict[str, type[Criterion]] = {"f1": SmoothF1, "roc_auc": SmoothAUC}
 # Scorers that squares of residuals are a better guide for than the default of the task.
 _OF_SQUARES = ("r2", "neg_root_mean_squared_error", "explained_variance")
 
 
-def make_criterion(scoring, default: Criterion, task_type: type[Task]) -> Criterion:
+def _smooth_form(scoring, default, n_classes):
+    """Return what guides the search where a scorer of scikit-learn chooses."""
+    if not isinstance(scoring, str):
+        return default.guide
+    if scoring in _OF_SQUARES:
+        return SquaredError().guide
+    forms = _SMOOTH_FORMS if n_classes != 2 else _SMOOTH_FORMS | _SMOOTH_FORMS_OF_TWO
+    return forms[scoring]() if scoring in forms else default.guide
+
+
+def make_criterion(scoring, default: Criterion, task_type: type[Task], n_classes=2) -> Criterion:
     """Return the criterion of a name, of a scorer, or the default for None.
 
     Parameters
     ----------
     scoring : str, callable, Criterion or None
     default : Criterion
-        It also guides the search for scorers of scikit-learn.
+        It also guides the search for scorers of scikit-learn that have no smooth form.
     task_type : type
         What the criterion has to judge.
+    n_classes : int
+        Some smooth forms are for two.
     """
     if scoring is None:
         return default
     if isinstance(scoring, str) and scoring in CRITERIA:
         scoring = CRITERIA[scoring]()
     if not isinstance(scoring, Criterion):
-        of_squares = isinstance(scoring, str) and scoring in _OF_SQUARES
-        return ScorerCriterion(scoring, (SquaredError() if of_squares else default).guide)
+        return ScorerCriterion(scoring, _smooth_form(scoring, default, n_classes))
     if not issubclass(task_type, scoring.task_type):
         names = sorted(n for n, c in CRITERIA.items() if issubclass(task_type, c.task_type))
         raise ValueError(

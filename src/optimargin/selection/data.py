@@ -20,7 +20,7 @@ from optimargin.kernels import (
 )
 from optimargin.selection.criteria import Truth
 from optimargin.tasks import Classification, Task
-from optimargin.training.plan import plan_folds
+from optimargin.training.plan import plan_folds, plan_search_samples
 from optimargin.training.units import penalty_unit_of
 
 _MEAN_OF = 4000  # samples whose mean distance is the unit of widths: it only has to be one
@@ -116,6 +116,14 @@ class SelectionData:
         )
         drawn.rows = self.rows[rows]
         return drawn
+
+    def searched(self, max_samples, random_state):
+        """Return the samples that a search looks at: all, up to the limit of user and plan."""
+        limit = plan_search_samples(
+            self.objective_type, self.X, len(self.targets), self.kernel.kind
+        )
+        limit = min(limit, self.n_samples if max_samples is None else max_samples)
+        return self.sample(int(limit), random_state)
 
     def looks(self, n_samples):
         """Return some of the samples, with the same units of the search."""

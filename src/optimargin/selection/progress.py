@@ -22,7 +22,7 @@ class Progress:
     def __init__(self, name, total, unit, enabled):
         self.name, self.total, self.unit, self.enabled = name, total, unit, enabled
         self.done = 0
-        self._start = self._last = time.monotonic()
+        self._start = self._since = self._last = time.monotonic()
         self._lock = threading.Lock()
 
     def step(self, note="", n_steps=1):
@@ -37,6 +37,15 @@ class Progress:
             self._last = now
             self._print(now, note)
 
+    def expect(self, n_steps):
+        """Say how many steps there are to come, now that it is known, and how long one takes.
+
+        Time is counted from now on: what was done before was of another kind.
+        """
+        with self._lock:
+            self.total, self.done = n_steps, 0
+            self._since = time.monotonic()
+
     def end(self, note=""):
         """Tell that there are no more steps, unless the last one has."""
         with self._lock:
@@ -46,7 +55,7 @@ class Progress:
 
     def _print(self, now, note):
         spent = now - self._start
-        left = spent / self.done * (self.total - self.done)
+        left = (now - self._since) / self.done * (self.total - self.done)
         print(
             f"{self.name}: {self.done} of {self.total} {self.unit}, "
             f"{spent:.0f} s so far, about {left:.0f} s to go{note}",

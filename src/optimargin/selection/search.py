@@ -42,9 +42,14 @@ _LARGER = 2.0  # in log2 of the penalty, for the finalist that the closed form m
 _EXACT_UP_TO = 500  # samples up to which fits without each fold are cheap
 _ALL_FOLDS_UP_TO = 200  # samples up to which these are the folds of all partitions
 _LOOKS = 400  # samples that first looks are taken at
+_LINEAR_LOOKS = 3000
 _LOOKS_SHARE = 0.55  # of the evaluations
 _ONE_REPEAT_FROM = 1000  # samples, which are enough for one partition to tell points apart
 _EVERY_LOSS_UP_TO = 1.5e8  # n_outputs n_samples^3 up to which outputs have active sets of their own
+_FEWEST = 20  # evaluations of a search with first looks of their own
+_DESCENT = 12  # evaluations, at most, from one start
+_MANY = 20_000  # samples from which
+_DESCENT_OF_MANY = 6  # have to do
 _SHAPE = np.array([1.0, -2.0, 0.5])  # from the best quadratic loss to one with a band
 _EDGE = 0.15  # of the first simplex, in widths of the bounds
 _LN2 = float(np.log(2.0))
@@ -181,7 +186,10 @@ class HeldOutLoss:
             return None
         if self.data.n_samples <= _LOOKS:
             return self if self.quadratic is not None else None
-        return HeldOutLoss(self.data.looks(_LOOKS), None, random_state, self.guide)
+        n_looks = _LOOKS if self.has_width else _LINEAR_LOOKS
+        if self.data.n_samples <= n_looks:
+            return None
+        return HeldOutLoss(self.data.looks(n_looks), None, random_state, self.guide)
 
     def judge(self):
         """Return the loss of finalists: fits without the same folds count as well, if cheap.
@@ -377,7 +385,16 @@ class _Evaluations:
         _descend(in_cube, (start[free] - low) / width, max_evals, rtol, has_gradient)
 
 
-def search(loss, max_evals, random_state, visit=None, looks=None, max_time=np.inf, rtol=1e-4):
+def search(
+    loss,
+    max_evals,
+    random_state,
+    visit=None,
+    looks=None,
+    max_time=np.inf,
+    expect=None,
+    rtol=1e-4,
+):
     """Minimise a `HeldOutLoss` within its bounds.
 
     Parameters
@@ -393,6 +410,8 @@ def search(loss, max_evals, random_state, visit=None, looks=None, max_time=np.in
         The loss of first looks (`HeldOutLoss.looks`). Without, they are taken at `loss` itself.
     max_time : float
         In seconds, after which no evaluation is begun.
+    expect : callable, default=None
+        Called with the largest number of evaluations to come, when first looks have been taken.
     rtol : float
         A descent ends when a step lowers the loss by less than this share of it.
 
@@ -410,20 +429,21 @@ def search(loss, max_evals, random_state, visit=None, looks=None, max_time=np.in
     fixed = anywhere if loss.quadratic is None else loss.quadratic
     some = _Evaluations(looks, round(_LOOKS_SHARE * max_evals), now + _LOOKS_SHARE * max_time)
     _look_around(some, fixed, random_state, rtol)
-    every = _Evaluations(loss, max_evals - len(some.all), now + max_time, visit)
     starts = some.best(2)
-    if loss.stays_quadratic or loss.quadratic is None:
-        within = fixed
-    else:
+    within = fixed
+    if not loss.stays_quadratic and loss.quadratic is not None:
         within = anywhere
         shaped = starts[0].copy()
         shaped[:3] += _SHAPE
         starts.insert(1, np.clip(shaped, *loss.bounds.T))
-    _climb_from(every, starts, within, rtol)
+    n_descents = 2 if loss.is_cheap else 1
+    descent = _DESCENT if loss.data.n_samples <= _MANY else _DESCENT_OF_MANY
+    n_left = min(max_evals - len(some.all), len(starts) + n_descents * descent)
+    if expect is not None:
+        expect(n_left + N_FINALISTS)
+    every = _Evaluations(loss, n_left, now + max_time, visit)
+    _climb_from(every, starts, within, n_descents, rtol)
     return every.all
-
-
-_FEWEST = 20  # evaluations of a search with first looks of their own
 
 
 def _look_around(evaluations, fixed, random_state, rtol):
@@ -440,22 +460,17 @@ def _look_around(evaluations, fixed, random_state, rtol):
         pass
 
 
-def _climb_from(evaluations, starts, fixed, rtol):
-    """Descend from the best of some points, and from the second if it is cheap."""
+def _climb_from(evaluations, starts, fixed, n_descents, rtol):
+    """Descend from the best of some points."""
     try:
         for x in starts:
             evaluations(x, gradient=True)
-        best = evaluations.best(2)
-        n_descents = 2 if evaluations.loss.is_cheap else 1
-        for k, start in enumerate(best[:n_descents]):
+        for k, start in enumerate(evaluations.best(n_descents)):
             share = evaluations.n_left // (n_descents - k)
             if share > 0:
-                evaluations.descend(start, min(share, _DESCENT), fixed, rtol)
+                evaluations.descend(start, share, fixed, rtol)
     except _OutOfBudget:
         pass
-
-
-_DESCENT = 12  # evaluations, at most, from one start
 
 
 def _descend(function, start, max_evals, rtol, has_gradient):

@@ -57,6 +57,9 @@ _ALL_LANDMARKS_UP_TO = 700  # samples up to which inverses of their matrix cost 
 _SHARED_UP_TO = 1200  # the same where one inverse serves several outputs
 _LANDMARKS_PER_ROOT = 10.0  # of the number of samples
 _MOST_LANDMARKS = 1000
+_LANDMARK_VALUES = 4e7  # kernel values up to which some copies of them fit into a gigabyte
+_SEARCH_OVER_SAMPLES = 2000  # whose matrix is inverted at every point of a search
+_SEARCH_OVER_FEATURES = 20_000  # samples of sparse rows
 _FEW_DIMENSIONS_UP_TO = 1000  # features whose normal equations are factorised fold by fold
 
 # Held-out values of a fit: benchmarks/uncertainty.py
@@ -266,8 +269,22 @@ def plan_folds(objective_type, X, n_outputs: int, kernel) -> FoldsPlan:
     up_to = _ALL_LANDMARKS_UP_TO if n_outputs == 1 else _SHARED_UP_TO
     if not (is_band and kernel.has_width and n_samples > up_to):
         return FoldsPlan(False)
-    n_landmarks = int(min(_LANDMARKS_PER_ROOT * np.sqrt(n_samples), _MOST_LANDMARKS))
+    by_root = _LANDMARKS_PER_ROOT * np.sqrt(n_samples)
+    n_landmarks = int(min(by_root, _MOST_LANDMARKS, max(_LANDMARK_VALUES / n_samples, 1)))
     return FoldsPlan(True, n_landmarks, np.dtype(np.float32))
+
+
+def plan_search_samples(objective_type, X, n_outputs: int, kernel) -> float:
+    """Return how many samples a search without a grid can look at in closed form.
+
+    Parameters are those of `plan_folds`. In few dimensions there is no limit.
+    """
+    if not issubclass(objective_type, AdditiveObjective):
+        return np.inf
+    if plan_folds(objective_type, X, n_outputs, kernel).in_few_dimensions:
+        return np.inf
+    few_features = kernel.is_linear and X.shape[1] <= _FEW_DIMENSIONS_UP_TO
+    return _SEARCH_OVER_FEATURES if few_features else _SEARCH_OVER_SAMPLES
 
 
 def _folds_dtype(n_values):
