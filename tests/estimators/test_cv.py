@@ -276,7 +276,7 @@ def failing(y_true, y_pred):
     ("scoring", "kind", "message"),
     [
         (make_scorer(failing), RuntimeError, "no such luck"),
-        ("neg_log_loss", AttributeError, "predict_proba"),
+        ("neg_brier_score", AttributeError, "predict_proba"),
     ],
 )
 def test_errors_of_scorers_are_not_changed_and_notes_name_the_point(grid, scoring, kind, message):
