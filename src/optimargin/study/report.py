@@ -195,7 +195,7 @@ def make_context(results):
         "margin_verdicts": margin_verdicts(claims),
         "band_verdict": band_verdict(effect) if effect else None,
         "times_figure": figures.times_figure(results),
-        "band_figures": figures.band_figures(effect),
+        "band_figures": figures.band_figures(effect) if effect else [],
         "band": effect,
         "data_table": tables.data_table(),
         "sample_sets": {
