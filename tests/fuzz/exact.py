@@ -71,6 +71,11 @@ class KernelProblem:
         decision = self.K @ z[:-1].astype(_LONG)
         return decision, decision
 
+    def rounding(self, z):
+        """Return what objectives are known to, at best: the sizes of what cancels in them."""
+        size = np.abs(z[:-1])
+        return float(np.finfo(_LONG).eps) * float(size @ np.abs(self.rounded) @ size)
+
     def newton(self, decision):
         """Return the solution of the quadratic piece at decision values."""
         active, curvature, aim = self.band.quadratic(decision)
@@ -97,6 +102,10 @@ class LinearProblem:
         """Return decision values without the intercept, and what the norm is the product with."""
         w = z[:-1].astype(_LONG)
         return self.X @ w, w
+
+    def rounding(self, z):
+        """Return what objectives are known to, at best."""
+        return 0.0
 
     def newton(self, decision):
         """Return the solution of the quadratic piece at decision values, by least squares."""

@@ -152,3 +152,25 @@ def test_data_of_ordinary_scales_need_no_extended_precision(monkeypatch):
     for X, y in (problem(500, 10), problem(20, 50), problem(20_000, 3)):
         for rows in (X, sp.csr_array(X), X.astype(np.float32)):
             LinearODMClassifier().fit(rows, y)
+    X, y = problem(800, 10)
+    for rows in (X[:300], X, 1e3 + X * np.geomspace(1e-2, 1e3, 10)):
+        ODMClassifier().fit(rows, y[: len(rows)])
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"gamma": 1e-9, "C1": 1e12},
+        {"kernel": "poly", "degree": 4, "gamma": 1.0, "coef0": 1.0, "C1": 1e8},
+        {"gamma": 1e3, "C1": 1e12, "C2": 0.0, "fit_intercept": False},
+    ],
+)
+@pytest.mark.parametrize("shape", [(120, 3), (750, 3)])
+def test_the_rounding_of_kernel_models_is_part_of_the_claim(parameters, shape):
+    X, y = problem(*shape)
+    X *= [1.0, 30.0, 1e-3]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = ODMClassifier(**parameters).fit(X, y)
+    if model.dual_gap_ < 1:
+        assert gain(model, X, y) <= model.dual_gap_ + 1e-9

@@ -25,6 +25,7 @@ _NEGLIGIBLE = 1e-10  # of the objective
 _GROWTH = 4.0  # rounding errors of a sum, in units of the root of its length
 _BLOCK_ELEMENTS = 1 << 16
 _GRAM_OPERATIONS = 1e8  # for kernel values in extended precision: less than a second
+_N_PROBES, _PROBE_MARGIN = 4, 4.0  # rows that errors are measured on, twice, and a margin
 _MAX_STEPS = 50
 
 
@@ -43,17 +44,16 @@ def certify_features(problem, solution, X, square):
     """
     w, shift = problem.design.to_features(solution.coef)
     w, intercept = _kept(problem, w, solution.intercept + shift, X.dtype)
-    bound = _feature_rounding(problem, solution, X, w, intercept, square)
-    if _is_negligible(bound, problem, solution):
+    if _is_safe(problem, solution, _feature_errors(problem, solution, X, w, intercept, square)):
         return solution
+    rows = _LongRows(X, problem.design.center)
     pulls = [solution.pull / problem.target.scale.unit]
     if isinstance(problem.design, LinearGramDesign):
         pulls.append(solution.coef / problem.target.scale.unit)
-    rows = _LongRows(X, problem.design.center)
     return _with_long_gap(problem, solution, rows, w, intercept, pulls)
 
 
-def certify_samples(problem, solution, kernel, X, square):
+def certify_samples(problem, solution, kernel, X):
     """Return the solution of a kernel model with the gap of the numbers that are kept.
 
     Where kernel values in extended precision would take too long, the solution is returned as
@@ -67,8 +67,6 @@ def certify_samples(problem, solution, kernel, X, square):
         In the units of y.
     kernel : Kernel
     X : {ndarray, CSR} of shape (n_samples, n_features)
-    square : float
-        The sum of the squares of all values of X.
     """
     n_samples, n_features = X.shape
     if n_samples**2 * (n_features + 20.0) > _GRAM_OPERATIONS:
@@ -78,8 +76,7 @@ def certify_samples(problem, solution, kernel, X, square):
         shift = design.to_features(solution.coef)[1]
     coef = design.sample_coefficients(solution.coef, solution.pull)
     coef, intercept = _kept(problem, coef, solution.intercept + shift, X.dtype)
-    bound = _sample_rounding(problem, solution, kernel, X, coef, intercept, square)
-    if _is_negligible(bound, problem, solution):
+    if _is_safe(problem, solution, _sample_errors(problem, solution, kernel, X, coef, intercept)):
         return solution
     space: _LongRows | _LongGram
     if kernel.is_linear:
@@ -87,7 +84,7 @@ def certify_samples(problem, solution, kernel, X, square):
         space = _LongRows(X, X.mean(axis=0, dtype=np.float64) if is_centred else None)
         start = space.represent(coef.astype(_LONG), centred=False)
     else:
-        space, start = _LongGram(kernel, X, design), coef
+        space, start = _LongGram(_long_values(kernel, X, design)), coef
     pulls = [solution.pull / problem.target.scale.unit, coef]
     return _with_long_gap(problem, solution, space, start, intercept, pulls)
 
@@ -96,11 +93,6 @@ def _kept(problem, coef, intercept, dtype):
     """Return coefficients and intercept as a model keeps them, in the units of the problem."""
     coef = coef.astype(dtype).astype(np.float64)
     return problem.target.scale.standardised(coef, float(dtype.type(intercept)))
-
-
-def _is_negligible(bound, problem, solution):
-    objective = abs(solution.objective) / problem.target.scale.unit**2
-    return bound <= _NEGLIGIBLE * max(objective, problem.gap_floor)
 
 
 def _with_long_gap(problem, solution, space, coef, intercept, pulls):
@@ -115,70 +107,94 @@ def _with_long_gap(problem, solution, space, coef, intercept, pulls):
 # ---------------------------------------------------------------- what rounding can do
 
 
-def _hidden(problem, solution, error, length):
-    """Return what errors of decision values can hide in the objective and in its gap.
+def _is_safe(problem, solution, errors):
+    """Return whether rounding cannot hide anything, by one of several bounds.
 
     Parameters
     ----------
-    error : float
-        Of any decision value.
-    length : float
-        Of the longest row of features.
+    errors : iterable of (float, float)
+        Bounds on the error of the objective, and of the norm of its gradient.
     """
-    unit = problem.target.scale.unit
-    objective = max(abs(solution.objective) / unit**2, problem.gap_floor)
-    total = np.abs(solution.pull).sum() / unit
-    smoothness = problem.loss.smoothness
-    residual = (2 * smoothness * error + _GROWTH * _EPS * total) * length
-    in_value = total * error + smoothness * error**2
-    return in_value + residual * (np.sqrt(2 * max(solution.dual_gap, 0.0) * objective) + residual)
+    objective = abs(solution.objective) / problem.target.scale.unit**2
+    objective = max(objective, problem.gap_floor)
+    norm = np.sqrt(2 * max(solution.dual_gap, 0.0) * objective)
+    return any(
+        in_value + in_gradient * (norm + in_gradient) <= _NEGLIGIBLE * objective
+        for in_value, in_gradient in errors
+    )
 
 
-def _feature_rounding(problem, solution, X, w, intercept, square):
-    """Return what rounding can hide in a linear model.
-
-    By the norm of all of X first, which is known; by those of its columns where that is too
-    much.
-    """
+def _feature_errors(problem, solution, X, w, intercept, square):
+    """Yield errors of a linear model: by the norm of X, which is known, then by its columns."""
     design, unit = problem.design, problem.target.scale.unit
+    pull, smoothness = np.abs(solution.pull) / unit, problem.loss.smoothness
     center = np.zeros(X.shape[1]) if design.center is None else np.abs(design.center)
     growth = _GROWTH * np.sqrt(X.shape[1]) * _EPS
-    shifted = center @ np.abs(w) + abs(intercept)
-
-    def hidden(reach, length):
-        return _hidden(problem, solution, growth * (reach + shifted), length)
-
+    shifted = growth * (center @ np.abs(w) + abs(intercept))
     if isinstance(design, LinearGramDesign):
         norms = np.sqrt(design.squared_norms)
-        longest = norms.max(initial=0.0)
-        return hidden(longest * (norms @ np.abs(solution.coef)) / unit, longest)
-    longest = np.sqrt(square)
-    bound = hidden(longest * np.linalg.norm(w), longest)
-    if _is_negligible(bound, problem, solution):
-        return bound
+        error = growth * norms * (norms @ np.abs(solution.coef)) / unit + shifted
+        yield _errors(problem, pull, error, norms)
+        return
+    # Sums over samples of products with the norms of rows, by the inequality of Cauchy.
+    length = np.sqrt(square + X.shape[0] * (center @ center))
+    share = np.sqrt(problem.target.weight.max(initial=0.0))
+    reach = growth * np.linalg.norm(w) * length
+    norm = np.linalg.norm(pull)
+    error = share * reach + shifted
+    in_value = norm * reach + pull.sum() * shifted + smoothness * error**2
+    yield in_value, share * length * 2 * smoothness * error + growth * norm * length
     highest = abs(X).max(axis=0)
     highest = highest.toarray().ravel() if issparse(X) else highest
     highest = highest.astype(np.float64) + center
-    return hidden(highest @ np.abs(w), np.linalg.norm(highest))
+    error = np.full(pull.size, growth * (highest @ np.abs(w)) + shifted)
+    yield _errors(problem, pull, error, np.linalg.norm(highest))
 
 
-def _sample_rounding(problem, solution, kernel, X, coef, intercept, square):
-    """Return what rounding can hide in a kernel model."""
+def _sample_errors(problem, solution, kernel, X, coef, intercept):
+    """Yield errors of a kernel model: by the norms of rows, then as measured on some rows."""
+    scale = problem.target.scale
+    pull, size = np.abs(solution.pull) / scale.unit, np.abs(coef)
     growth = _GROWTH * np.sqrt(X.shape[1]) * _EPS
     if isinstance(kernel, RadialKernel):
-        most = 1.0 + float(np.max(kernel.gamma)) * square
-        error = growth * (most**2 * np.abs(coef).sum() + abs(intercept))
-        bound = _hidden(problem, solution, error, 1.0)
-        if _is_negligible(bound, problem, solution):
-            return bound
-    if kernel.is_prepared:
-        scale = PreparedKernel(kernel, X, np.float64).rounding_scale()
-        longest = 1.0 if isinstance(kernel, RadialKernel) else scale.max(initial=0.0)
+        # The exponent of a value is rounded by a multiple of both squared norms.
+        norms = PreparedKernel(kernel, X, np.float64).rounding_scale()
+        error, lengths = norms * size.sum() + norms @ size, np.ones(1)
     else:
-        scale = np.sqrt(np.abs(problem.design.squared_norms))
-        longest = scale.max(initial=0.0)
-    reach = scale.max(initial=0.0) * (scale @ np.abs(coef))
-    return _hidden(problem, solution, growth * (reach + abs(intercept)), longest)
+        lengths = np.sqrt(np.abs(_diagonal(problem, kernel, X)))
+        error = lengths * (lengths @ size)
+    error = growth * (error + abs(intercept))
+    yield _errors(problem, pull, error, lengths)
+    if solution.decision is None or not isinstance(kernel, RadialKernel | InnerProductKernel):
+        return
+    spaced = np.arange(0, pull.size, max(pull.size // _N_PROBES, 1))
+    rows = np.union1d(spaced, np.argsort(error, kind="stable")[-_N_PROBES:])
+    exact = _long_values(kernel, X, problem.design, rows) @ coef.astype(_LONG) + intercept
+    seen = (solution.decision[rows] - scale.center) / scale.unit
+    tiny = np.finfo(np.float64).tiny  # where all coefficients are zero
+    share = _PROBE_MARGIN * np.max(np.abs(exact - seen) / (error[rows] + tiny), initial=0.0)
+    yield _errors(problem, pull, float(share) * error, lengths)
+
+
+def _errors(problem, pull, error, lengths):
+    """Return what errors of decision values do to the objective and to its gradient.
+
+    Parameters
+    ----------
+    pull, error : ndarray of shape (n_samples,)
+    lengths : float or ndarray of shape (n_samples,)
+        Norms of the features of samples, at most.
+    """
+    weight, smoothness = problem.target.weight, problem.loss.smoothness
+    in_value = pull @ error + smoothness * (weight @ np.square(error))
+    moved = 2 * smoothness * weight * error + _GROWTH * _EPS * pull
+    return in_value, np.sum(moved * lengths)
+
+
+def _diagonal(problem, kernel, X):
+    if not kernel.is_prepared:
+        return problem.design.squared_norms
+    return PreparedKernel(kernel, X, np.float64).diagonal()
 
 
 # ---------------------------------------------------------------- extended precision
@@ -222,8 +238,8 @@ class _LongRows:
 class _LongGram:
     """Kernel values: coefficients are those of samples."""
 
-    def __init__(self, kernel, X, design):
-        self._K = _long_values(kernel, X, design)
+    def __init__(self, K):
+        self._K = K
 
     def decision(self, coef):
         """Return decision values, and zero."""
@@ -238,16 +254,16 @@ class _LongGram:
         return pull @ (self._K @ pull)
 
 
-def _long_values(kernel, X, design):
-    """Return all kernel values; those that are given, by a matrix or a function, are exact."""
+def _long_values(kernel, X, design, rows=slice(None)):
+    """Return kernel values of rows; those that are given, by a matrix or a function, are exact."""
     if not isinstance(kernel, RadialKernel | InnerProductKernel):
-        return (design.K if isinstance(design, GramDesign) else kernel(X)).astype(_LONG)
-    rows = (X.toarray() if issparse(X) else X).astype(_LONG)
+        return (design.K if isinstance(design, GramDesign) else kernel(X))[rows].astype(_LONG)
+    Z = (X.toarray() if issparse(X) else X).astype(_LONG)
     if isinstance(kernel, InnerProductKernel):
-        return kernel.of_products(rows @ rows.T)
-    rows = (rows - rows.mean(axis=0)) * np.sqrt(np.asarray(kernel.gamma, dtype=_LONG))
-    norms = np.square(rows).sum(axis=1)
-    squares = norms[:, None] + norms - 2 * (rows @ rows.T)
+        return kernel.of_products(Z[rows] @ Z.T)
+    Z = (Z - Z.mean(axis=0)) * np.sqrt(np.asarray(kernel.gamma, dtype=_LONG))
+    norms = np.square(Z).sum(axis=1)
+    squares = norms[rows, None] + norms - 2 * (Z[rows] @ Z.T)
     return kernel.profile(np.maximum(squares, 0))
 
 

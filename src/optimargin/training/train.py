@@ -188,7 +188,7 @@ def train(
         return min(fit, again, key=lambda fit: fit.dual_gap.max())
     if isinstance(problems[0], AdditiveProblem) and made.projector is None:
         solutions = [
-            certify_samples(problem, solution, made_kernel, X, square)
+            certify_samples(problem, solution, made_kernel, X)
             for problem, solution in zip(problems, solutions, strict=True)
         ]
     calibration = calibration_of(problems, solutions)
