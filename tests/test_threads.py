@@ -10,7 +10,14 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from optimargin import LinearODMClassifier, ODMClassifier
-from optimargin._threads import _blas_pools, _usable_cores, n_threads_for, one_blas_thread
+from optimargin._threads import (
+    _blas_pools,
+    _cores,
+    _usable_cores,
+    blas_threads_for,
+    n_threads_for,
+    one_blas_thread,
+)
 from tests.cases import ESTIMATOR_SOLVERS, two_classes
 
 
@@ -121,12 +128,16 @@ def test_a_limit_set_in_another_thread_is_removed_by_whoever_ends_last():
 def test_threads_stay_within_the_cores_of_the_process(monkeypatch):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.setattr("optimargin._threads.cpu_count", lambda: 1)
-    _usable_cores.cache_clear()
+    for known in (_usable_cores, _cores):
+        known.cache_clear()
     try:
         assert n_threads_for(10**9) == 1
+        with _blas_pools().limit(limits=2), blas_threads_for(100_000):
+            assert set(blas_limits()) == {1}
     finally:
         monkeypatch.undo()
-        _usable_cores.cache_clear()
+        for known in (_usable_cores, _cores):
+            known.cache_clear()
 
 
 def test_the_limit_of_blas_is_given_back_by_the_last_of_overlapping_fits():

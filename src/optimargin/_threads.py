@@ -49,7 +49,12 @@ def _usable_cores() -> int:
 
     OpenMP does not know of quotas. Who sets OMP_NUM_THREADS knows better.
     """
-    return max_threads() if "OMP_NUM_THREADS" in os.environ else cpu_count()
+    return max_threads() if "OMP_NUM_THREADS" in os.environ else _cores()
+
+
+@cache
+def _cores() -> int:
+    return cpu_count()
 
 
 _lock = Lock()
@@ -103,9 +108,11 @@ def blas_threads_for(n_samples: int) -> AbstractContextManager[None]:
     """Return a context in which BLAS uses one thread where matrices of so many rows are small.
 
     Threads of BLAS wait for each other in loops. On a busy machine, where one of two has to wait
-    for its turn, that takes far longer than the work.
+    for its turn, that takes far longer than the work. So it does where a quota leaves one core,
+    which BLAS does not know of.
     """
-    return one_blas_thread() if n_samples <= _BLAS_ALONE_UP_TO else nullcontext()
+    alone = n_samples <= _BLAS_ALONE_UP_TO or _cores() == 1
+    return one_blas_thread() if alone else nullcontext()
 
 
 def _let_any_thread_set_limits() -> None:
