@@ -19,6 +19,7 @@ import optimargin
 from optimargin.calibration import CalibrationMap
 from optimargin.kernels import KERNELS, Kernel
 from optimargin.margins import unwrap
+from optimargin.tasks import Classification
 
 try:
     from onnx import TensorProto
@@ -172,6 +173,10 @@ def _output_types(operator):
     return types
 
 
+def _multi_class(est):
+    return getattr(est, "multi_class", "ovr")
+
+
 def _is_calibrated(est):
     return hasattr(est, "predict_proba") and hasattr(est, "calibration_")
 
@@ -192,6 +197,9 @@ def _convert_classifier(scope, operator, container):
     classes = est.classes_
     _, label_type = _LABELS.get(classes.dtype.kind, _INTEGERS)
     scores = graph.scores(unwrap(est), operator.inputs[0])
+    task = Classification(classes, np.ones(classes.size), 1.0, multi_class=_multi_class(est))
+    if task.is_pairwise:
+        scores = graph.votes(scores, *task.voting())
     label, score, *probability = ([output] for output in operator.outputs)
     if probability:
         made = CalibrationMap(**est.calibration_)
@@ -251,6 +259,17 @@ class Graph:
             kernel = est._kernel.onnx(self, X, vectors)
             values = self.op("MatMul", kernel, self.array(est.dual_coef_.T))
         return self.op("Add", values, self.array(est.intercept_))
+
+    def votes(self, scores, first, second):
+        """Return votes and confidence of classes (`optimargin.tasks.votes_and_confidence`)."""
+        is_second = self.op("Cast", self.op("Greater", scores, self.number(0)), to=self._onnx_type)
+        # first + is_second (second - first), summed over pairs
+        votes = self.op("MatMul", is_second, self.array(second - first))
+        votes = self.op("Add", votes, self.array(first.sum(axis=0)))
+        confidence = self.op("MatMul", scores, self.array(second - first))
+        size = self.op("Add", self.op("Abs", confidence), self.number(1))
+        share = self.op("Div", confidence, self.op("Mul", size, self.number(3)))
+        return self.op("Add", votes, share)
 
     def probabilities(self, made, scores, n_classes, output_names):
         """Return the probabilities of all classes, of shape (n_samples, n_classes).

@@ -50,7 +50,8 @@ class Target:
     orientation : ndarray of shape (n_samples,)
         -1 or +1; may be the same array as `value`.
     weight : ndarray of shape (n_samples,)
-        Non-negative sample weights that sum to one.
+        Non-negative sample weights. They sum to one, or, where the output is not asked for some
+        of the samples, whose weight is then zero, to the share of the others.
     scale : Scale
         What the values are measured in.
     """
@@ -69,14 +70,17 @@ class Target:
         """Return how far decision values fall short of the targets."""
         return self.orientation * (self.value - decision)
 
-    def take(self, rows) -> "Target":
-        """Return the target of the samples `rows` alone, their weights summing to one again."""
+    def take(self, rows, total=None) -> "Target":
+        """Return the target of the samples `rows` alone.
+
+        Their weights are divided by `total`, or sum to one again.
+        """
         weight = self.weight[rows]
         return replace(
             self,
             value=self.value[rows],
             orientation=self.orientation[rows],
-            weight=weight / weight.sum(),
+            weight=weight / (weight.sum() if total is None else total),
         )
 
     def without(self, rows, share=1.0) -> "Target":
@@ -87,3 +91,11 @@ class Target:
         weight = self.weight.copy()
         weight[rows] *= 1.0 - share
         return replace(self, weight=weight)
+
+
+def shared_weight(targets) -> np.ndarray:
+    """Return the weights of the samples: those of any output that is asked for them."""
+    first = targets[0].weight
+    if all(target.weight is first for target in targets):
+        return first
+    return np.maximum.reduce([target.weight for target in targets])

@@ -13,6 +13,7 @@ from optimargin.estimators._base import BaseLearner
 from optimargin.estimators._callbacks import with_callbacks
 from optimargin.tasks import Classification, check_known, one_or_all
 
+MULTI_CLASS: dict = {"multi_class": [StrOptions({"ovr", "ovo"})]}
 CLASS_WEIGHT = [dict, StrOptions({"balanced"}), None]
 
 
@@ -65,7 +66,9 @@ class Classifier(ClassifierMixin, BaseLearner):
 
     def _make_task(self, y, weight, dtype):
         check_classification_targets(y)
-        task = Classification.from_labels(y, weight, self.class_weight)
+        task = Classification.from_labels(
+            y, weight, self.class_weight, multi_class=self._multi_class
+        )
         n_classes = task.classes.size
         if y.dtype.kind in "iuf" and n_classes > _MANY and len(y) < _FEW * n_classes:
             warn_user(
@@ -80,7 +83,14 @@ class Classifier(ClassifierMixin, BaseLearner):
             y,
             "y has labels the model was not fitted with: pass the training data.",
         )
-        return Classification.from_labels(y, weight, self.class_weight, self.classes_)
+        return Classification.from_labels(
+            y, weight, self.class_weight, self.classes_, self._multi_class
+        )
+
+    @property
+    def _multi_class(self) -> str:
+        """How several classes are told apart."""
+        return "ovr"
 
     def _task_of_chunks(self):
         return Classification, {"class_weight": self.class_weight}
@@ -96,8 +106,7 @@ class Classifier(ClassifierMixin, BaseLearner):
         -------
         labels : ndarray of shape (n_samples,)
         """
-        scores = self._scores(X)
-        return self._task().decode(scores)
+        return self._task().decode(self._scores(X))
 
     predict_proba = no_probabilities()
 
@@ -114,8 +123,26 @@ class Classifier(ClassifierMixin, BaseLearner):
             Positive values mean ``classes_[1]``; with more than two classes, there is one column
             per class and the largest wins.
         """
-        return one_or_all(self._scores(X))
+        return one_or_all(self._told(self._scores(X)))
+
+    def _told(self, values):
+        return self._task().combine(values)
 
     def _task(self):
         """Return the task of a fitted classifier, as far as it is about labels."""
-        return Classification(self.classes_, np.ones(self.classes_.size), 1.0)
+        n_classes = self.classes_.size
+        return Classification(self.classes_, np.ones(n_classes), 1.0, multi_class=self._multi_class)
+
+
+class PairwiseClassifier(Classifier):
+    """A classifier that may have an output per pair of classes."""
+
+    _parameter_constraints: dict = {**Classifier._parameter_constraints, **MULTI_CLASS}
+
+    @property
+    def _multi_class(self):
+        return self.multi_class
+
+    def _task_of_chunks(self):
+        task_type, settings = super()._task_of_chunks()
+        return task_type, {**settings, "multi_class": self.multi_class}

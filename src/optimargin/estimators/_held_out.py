@@ -57,7 +57,7 @@ class HeldOutValues(BaseLearner):
             for k, solution in enumerate(solutions):
                 scale = solution[0].target.scale
                 scores[rows, k] = scale.restored(left_out(rows, *solution)) + shift[k]
-        return one_or_all(scores)
+        return one_or_all(self._told(scores))
 
     def _rebuilt_solutions(self, X, y, sample_weight):
         """Return a `Rebuilt` and, per problem, (problem, coef, intercept)."""
@@ -175,8 +175,9 @@ class HeldOutDecisions(HeldOutValues):
 
         Returns
         -------
-        bound : float or ndarray of shape (n_classes,)
-            One number for two classes, otherwise one per class (one-vs-rest).
+        bound : float or ndarray of shape (n_classes,) or (n_pairs,)
+            One number for two classes, otherwise one per class, or per pair of classes with
+            ``multi_class="ovo"``: bounds of the share of all samples that its output gets wrong.
 
         Examples
         --------

@@ -8,7 +8,7 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from optimargin.calibration import CALIBRATIONS, CalibrationMap, calibrate
-from optimargin.estimators._classifier import Classifier
+from optimargin.estimators._classifier import PairwiseClassifier
 from optimargin.estimators._words import available_where
 from optimargin.tasks import one_or_all
 
@@ -60,10 +60,10 @@ def check_uncalibrated(estimator, error=AttributeError):
     return True
 
 
-class Probabilities(Classifier):
+class Probabilities(PairwiseClassifier):
     """A classifier that may fit a map from decision values to probabilities."""
 
-    _parameter_constraints: dict = {**Classifier._parameter_constraints, **CALIBRATION}
+    _parameter_constraints: dict = {**PairwiseClassifier._parameter_constraints, **CALIBRATION}
 
     def _further_attributes(self, X, y, weight, task, fit, held_out):
         """Return the map, the shifted intercept and the values they come from."""
@@ -91,6 +91,7 @@ class Probabilities(Classifier):
                 )
             )
             held_out = HeldOutDecision(np.arange(len(y)), values)
+        held_out = HeldOutDecision(held_out.rows, task.combine(held_out.decision))
         encoded = task.strata(y)
         counted = task.factor[encoded] if weight is None else task.factor[encoded] * weight
         times = np.bincount(held_out.rows, minlength=len(y))
@@ -102,17 +103,16 @@ class Probabilities(Classifier):
             shiftable=self.fit_intercept,
         )
         dtype = fit.model.intercept.dtype
-        found: dict[str, Any] = {
-            "intercept_": (fit.model.intercept + made.shift).astype(dtype),
-            "calibration_": made.attributes(),
-        }
+        found: dict[str, Any] = {"calibration_": made.attributes()}
+        if not task.is_pairwise:  # votes have no intercept, and several classes no shift
+            found["intercept_"] = (fit.model.intercept + made.shift).astype(dtype)
         values = held_out.per_sample(len(y))
         if values is not None:
             found["oob_decision_function_"] = one_or_all(values + made.shift)
         return found
 
     def _shift(self):
-        if "calibration_" not in vars(self):
+        if "calibration_" not in vars(self) or self._task().is_pairwise:
             return super()._shift()
         return self.calibration_["shift"]
 
@@ -145,7 +145,7 @@ class Probabilities(Classifier):
             raise ValueError(
                 f"The model was fitted without calibration={self.calibration!r}: fit it again."
             )
-        return CalibrationMap(**self.calibration_).probabilities(self._scores(X))
+        return CalibrationMap(**self.calibration_).probabilities(self._told(self._scores(X)))
 
     @available_where(check_calibrated)
     def predict_log_proba(self, X: Any) -> np.ndarray:

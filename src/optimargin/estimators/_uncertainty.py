@@ -370,8 +370,8 @@ class PredictionSets(HeldOutDecisions, Uncertainty):
         sets = np.empty((scores.shape[0], n_classes, levels.size), dtype=bool)
         rows_of = [encoded == k if class_wise else slice(None) for k in range(n_classes)]
         for part, values, own in blocks:
-            of_samples = conformities(own)[np.arange(len(own)), encoded]
-            new = conformities(scores[part][:, None] if method == "base" else values)
+            of_samples = conformities(task.combine(own))[np.arange(len(own)), encoded]
+            new = conformities(task.combine(scores[part][:, None] if method == "base" else values))
             for k, rows in enumerate(rows_of):
                 of_class = new[..., k] if method == "base" else new[:, rows, k]
                 sets[part, k] = conforming(

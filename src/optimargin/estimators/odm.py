@@ -16,7 +16,7 @@ from optimargin.estimators._stream import StreamMethods
 from optimargin.estimators._uncertainty import PredictionSets
 from optimargin.estimators._words import available_where
 from optimargin.objectives import LARGEST, ODM
-from optimargin.tasks import Classification, check_known
+from optimargin.tasks import Classification, check_in_memory, check_known
 
 if TYPE_CHECKING:
     from optimargin.chunks import Chunks
@@ -91,6 +91,11 @@ class ODMClassifier(PredictionSets, LandmarkForm, Probabilities):
     class_weight : dict or "balanced", default=None
         Factors of the sample weights, by class. "balanced" makes the weights of all classes
         sum to the same.
+    multi_class : {"ovr", "ovo"}, default="ovr"
+        How more than two classes are told apart. "ovr" fits a function per class, against the
+        rest. "ovo" fits one per pair of classes, to their samples alone, with the penalties per
+        sample of the whole; pairs vote, and `decision_function` has the votes for each class plus
+        less than half a vote for the sum of its values. Two classes are the same with both.
     calibration : {"sigmoid", "isotonic", "temperature"} or None, default=None
         How `predict_proba` turns decision values into probabilities; None has none. The map is
         fitted to leave-one-out decision values in closed form (to those of five folds, fitted
@@ -110,10 +115,13 @@ class ODMClassifier(PredictionSets, LandmarkForm, Probabilities):
         that support at least one class. With an approximation, of the landmarks.
     support_vectors_ : {ndarray, CSR} of shape (n_SV, n_features)
         The support vectors; empty for a precomputed kernel.
-    dual_coef_ : ndarray of shape (1, n_SV) or (n_classes, n_SV)
+    dual_coef_ : ndarray of shape (1, n_SV), (n_classes, n_SV) or (n_pairs, n_SV)
         Coefficients of the support vectors:
-        ``decision_function(X) == kernel(X, support_vectors_) @ dual_coef_.T + intercept_``.
-    intercept_ : ndarray of shape (1,) or (n_classes,)
+        ``decision_function(X) == kernel(X, support_vectors_) @ dual_coef_.T + intercept_``. With
+        ``multi_class="ovo"`` and more than two classes, one row per pair of classes in the order
+        (0, 1), (0, 2), ..., (1, 2), ...; positive values speak for the second of the pair. So
+        it is for all that is said to be per class below.
+    intercept_ : ndarray of shape (1,), (n_classes,) or (n_pairs,)
         The intercepts.
     C1_, C2_ : float
         The values of `C1` and `C2` that were used.
@@ -194,6 +202,7 @@ class ODMClassifier(PredictionSets, LandmarkForm, Probabilities):
         tol=1e-6,
         max_iter=1000,
         class_weight=None,
+        multi_class="ovr",
         calibration=None,
         random_state=None,
     ):
@@ -212,6 +221,7 @@ class ODMClassifier(PredictionSets, LandmarkForm, Probabilities):
         self.tol = tol
         self.max_iter = max_iter
         self.class_weight = class_weight
+        self.multi_class = multi_class
         self.calibration = calibration
         self.random_state = random_state
 
@@ -288,6 +298,11 @@ class LinearODMClassifier(PredictionSets, StreamMethods, Probabilities):
         sum to the same.
     warm_start : bool, default=False
         Start the next `fit` at the current coefficients.
+    multi_class : {"ovr", "ovo"}, default="ovr"
+        How more than two classes are told apart. "ovr" fits a function per class, against the
+        rest. "ovo" fits one per pair of classes, to their samples alone, with the penalties per
+        sample of the whole; pairs vote, and `decision_function` has the votes for each class plus
+        less than half a vote for the sum of its values. Two classes are the same with both.
     calibration : {"sigmoid", "isotonic", "temperature"} or None, default=None
         How `predict_proba` turns decision values into probabilities; None has none. The map is
         fitted to leave-one-out decision values in closed form (to those of five folds, fitted
@@ -302,9 +317,12 @@ class LinearODMClassifier(PredictionSets, StreamMethods, Probabilities):
     ----------
     classes_ : ndarray of shape (n_classes,)
         The class labels.
-    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
-        Coefficients of the features, in the precision of the data.
-    intercept_ : ndarray of shape (1,) or (n_classes,)
+    coef_ : ndarray of shape (1, n_features), (n_classes, n_features) or (n_pairs, n_features)
+        Coefficients of the features, in the precision of the data. With ``multi_class="ovo"`` and
+        more than two classes, one row per pair of classes in the order (0, 1), (0, 2), ...,
+        (1, 2), ...; positive values speak for the second of the pair. So it is for all that is
+        said to be per class below.
+    intercept_ : ndarray of shape (1,), (n_classes,) or (n_pairs,)
         The intercepts.
     C1_, C2_ : float
         The values of `C1` and `C2` that were used.
@@ -369,6 +387,7 @@ class LinearODMClassifier(PredictionSets, StreamMethods, Probabilities):
         tol=1e-6,
         max_iter=1000,
         class_weight=None,
+        multi_class="ovr",
         calibration=None,
         warm_start=False,
         random_state=None,
@@ -381,6 +400,7 @@ class LinearODMClassifier(PredictionSets, StreamMethods, Probabilities):
         self.tol = tol
         self.max_iter = max_iter
         self.class_weight = class_weight
+        self.multi_class = multi_class
         self.calibration = calibration
         self.warm_start = warm_start
         self.random_state = random_state
@@ -473,6 +493,7 @@ class LinearODMClassifier(PredictionSets, StreamMethods, Probabilities):
         def make_task(checked, y):
             check_classification_targets(y)
             _check_partial_fit_first_call(checked, classes)
+            check_in_memory(checked.classes_, self.multi_class)
             task = Classification.of_stream(checked.classes_, self.class_weight)
             check_known(
                 task.classes, y, "y has labels that are not in classes of the first partial_fit."

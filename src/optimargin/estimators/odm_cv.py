@@ -1,5 +1,6 @@
 """ODM classifiers that choose their own parameters."""
 
+from optimargin.estimators._classifier import MULTI_CLASS
 from optimargin.estimators._probabilities import CALIBRATION, check_calibrated
 from optimargin.estimators._relevance import RELEVANCE, RelevanceSearch
 from optimargin.estimators._words import available_where
@@ -15,6 +16,7 @@ class _ODMSelectionCV(ClassifierCV):
     _parameter_constraints: dict = {
         **ClassifierCV._parameter_constraints,
         **CALIBRATION,
+        **MULTI_CLASS,
         "C1s": GRID,
         "C2s": GRID,
         "Ds": GRID,
@@ -52,7 +54,8 @@ class ODMClassifierCV(RelevanceSearch, KernelSelectionCV, _ODMSelectionCV):
         For the RBF kernel instead of `gammas`: widths s in ``exp(-|x - z|^2 / (2 s^2))`` as
         multiples of the mean distance of the samples. The paper's are 1/4, 1/2, 1, 2, 4.
         Other kernels with a `gamma` have ``gamma="scale"`` unless `gammas` are given.
-    kernel, degree, coef0, fit_intercept, solver, cache_size, tol, max_iter, class_weight
+    kernel, degree, coef0, fit_intercept, solver, cache_size, tol, max_iter, class_weight, \
+            multi_class
         As in `ODMClassifier`.
     cv : int, cross-validation generator or iterable, default=None
         None means closed form: leave-one-out with a grid, three times repeated stratified
@@ -182,6 +185,7 @@ class ODMClassifierCV(RelevanceSearch, KernelSelectionCV, _ODMSelectionCV):
         tol=1e-6,
         max_iter=1000,
         class_weight=None,
+        multi_class="ovr",
         calibration="sigmoid",
         random_state=0,
     ):
@@ -207,6 +211,7 @@ class ODMClassifierCV(RelevanceSearch, KernelSelectionCV, _ODMSelectionCV):
         self.tol = tol
         self.max_iter = max_iter
         self.class_weight = class_weight
+        self.multi_class = multi_class
         self.calibration = calibration
         self.random_state = random_state
 
@@ -220,7 +225,7 @@ class LinearODMClassifierCV(_ODMSelectionCV):
     ----------
     C1s, C2s, Ds : array-like or "paper", default=None
         As in `ODMClassifierCV`.
-    fit_intercept, solver, tol, max_iter, class_weight
+    fit_intercept, solver, tol, max_iter, class_weight, multi_class
         As in `LinearODMClassifier`.
     cv, scoring, max_evals, n_jobs, verbose, calibration, random_state
         As in `ODMClassifierCV`.
@@ -277,6 +282,7 @@ class LinearODMClassifierCV(_ODMSelectionCV):
         tol=1e-6,
         max_iter=1000,
         class_weight=None,
+        multi_class="ovr",
         calibration="sigmoid",
         random_state=0,
     ):
@@ -295,5 +301,6 @@ class LinearODMClassifierCV(_ODMSelectionCV):
         self.tol = tol
         self.max_iter = max_iter
         self.class_weight = class_weight
+        self.multi_class = multi_class
         self.calibration = calibration
         self.random_state = random_state

@@ -40,7 +40,7 @@ class GramRefitter(Refitter):
     def __init__(self, K, targets, fit_intercept, K_test=None, design=None):
         self.K, self.K_test = K, K_test
         self.targets, self.fit_intercept = targets, fit_intercept
-        self.weight = targets[0].weight
+        self.weights = [target.weight for target in targets]
         self.scales = [target.scale for target in targets]
         self.design = design
         self.width_slope = self.test_width_slope = None
@@ -59,7 +59,7 @@ class GramRefitter(Refitter):
 
     def predict_path(self, objectives):
         """Return decision values of the test samples for one setting after another."""
-        n_points, n_samples = len(objectives), self.weight.size
+        n_points, n_samples = len(objectives), self.weights[0].size
         decisions = np.empty((n_points, self.K_test.shape[0], len(self.problems)))
         theta, intercept = np.empty((n_points, n_samples)), np.empty((n_points, 1))
         for k, problem in enumerate(self.problems):
@@ -141,7 +141,7 @@ class GramSolved(Solved):
 
     def leave_one_out(self):
         """Return closed-form decision values of shape (n_samples, n_outputs)."""
-        out = np.empty((len(self._problems), self._refitter.weight.size))
+        out = np.empty((len(self._problems), self._refitter.weights[0].size))
         for problem, values in zip(self._problems, out, strict=True):
             problem.leave_one_out(values)
         return out.T
@@ -199,7 +199,7 @@ class GramSolved(Solved):
         active = problem.side != 0
         above = problem.side[active] > 0
         penalty = np.where(above, loss.C2, loss.C1)
-        ridge = 1 / (2 * penalty * self._refitter.weight[active])
+        ridge = 1 / (2 * penalty * self._refitter.weights[k][active])
         by_ridge = adjoint[active] * problem.theta[active] * ridge
         outwards = problem.orientation[active] * problem.side[active]
         return np.array([by_ridge[~above].sum(), by_ridge[above].sum(), adjoint[active] @ outwards])

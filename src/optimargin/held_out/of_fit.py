@@ -148,9 +148,7 @@ class TrainedOn:
 
     def known_kernel(self):
         """Return the kernel with the number that its gamma was resolved to."""
-        if self.kernel is None or not self.kernel.has_gamma:
-            return self.kernel
-        return replace(self.kernel, gamma=self.model.kernel.gamma)
+        return None if self.kernel is None else self.kernel.known(self.model.kernel)
 
 
 def _part(X, rows, columns, is_square):

@@ -321,7 +321,10 @@ def _check_learner(est):
         raise ValueError("classes_ is not an array of at least two classes")
     if not (classes[1:] > classes[:-1]).all():
         raise ValueError("classes_ are not sorted")
-    _check_shapes(est, arrays, 1 if classes.size == 2 else classes.size)
+    n_outputs = 1 if classes.size == 2 else classes.size
+    if getattr(est, "multi_class", "ovr") == "ovo" and classes.size > 2:
+        n_outputs = classes.size * (classes.size - 1) // 2
+    _check_shapes(est, arrays, n_outputs)
 
 
 def _check_parameter(value, n_features):
@@ -389,7 +392,8 @@ def _check_calibration(est):
     )
     if not (np.isfinite(made.slope) and made.slope > 0):
         raise ValueError("the slope of calibration_ is not positive")
-    if np.shape(made.shift) != est.intercept_.shape or not np.isfinite(made.shift).all():
+    n_values = 1 if est.classes_.size == 2 else est.classes_.size
+    if np.shape(made.shift) != (n_values,) or not np.isfinite(made.shift).all():
         raise ValueError("the shift of calibration_ does not fit the intercept")
     if knots.ndim != 1 or knots.shape != log_odds.shape:
         raise ValueError("knots and log_odds of calibration_ have different shapes")

@@ -1,7 +1,7 @@
 """The kernels, and the one place where a name becomes a kernel."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -274,6 +274,10 @@ class KernelChoice:
         """What gamma stands for: distances say nothing about kernels of inner products."""
         is_of_distances = self.gamma != "rms_distance" or self.kind.has_width
         return self.gamma if is_of_distances else "scale"
+
+    def known(self, kernel) -> "KernelChoice":
+        """Return the choice with the gamma of a kernel that it was resolved to."""
+        return replace(self, gamma=kernel.gamma) if self.has_gamma else self
 
     def resolve(self, X, weight) -> Kernel:
         """Return the kernel for data of these weights."""

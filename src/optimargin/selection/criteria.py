@@ -116,11 +116,14 @@ class SmoothAccuracy(Criterion):
 
     def score(self, decision, truth):
         """Return one minus the smooth loss."""
-        return 1.0 - smooth_loss(decision, truth.encoded, truth.weight, self.sharpness)[0]
+        return self.score_and_slope(decision, truth)[0]
 
     def score_and_slope(self, decision, truth):
         """Return one minus the smooth loss, and its derivatives."""
-        loss, slope = smooth_loss(decision, truth.encoded, truth.weight, self.sharpness)
+        margins = pair_margins if truth.task.is_pairwise else true_margins
+        loss, slope = smooth_loss(
+            decision, truth.encoded, truth.weight, self.sharpness, margins=margins
+        )
         return 1.0 - loss, -slope
 
 
@@ -249,14 +252,14 @@ class Accuracy(Criterion):
 
     def score(self, decision, truth):
         """Return the accuracy; the plain mean is that of scikit-learn's scorer, to the last bit."""
-        right = winning_class(decision) == truth.encoded
+        right = winning_class(truth.task.combine(decision)) == truth.encoded
         return float(truth.weight @ right if truth.is_weighted else right.mean())
 
     def score_path(self, decisions, truth):
         """Return the accuracies of several models at once."""
         if truth.is_weighted:
             return super().score_path(decisions, truth)
-        return (winning_class(decisions) == truth.encoded).mean(axis=1)
+        return (winning_class(truth.task.combine(decisions)) == truth.encoded).mean(axis=1)
 
     @property
     def guide(self):
@@ -452,7 +455,7 @@ def make_criterion(scoring, default: Criterion, task_type: type[Task], n_classes
 
 
 def true_margins(decision, encoded):
-    """Return how far each sample is on the right side, and the class it is measured against.
+    """Return how far each sample is on the right side, and how that follows from its values.
 
     Parameters
     ----------
@@ -463,19 +466,38 @@ def true_margins(decision, encoded):
     -------
     margin : ndarray of shape (n_samples,)
         ``y f`` for two classes, else the value of the true class minus the largest other.
-    rival : ndarray of shape (n_samples,) or None
-        The column of that largest other.
+    slope : ndarray of shape (n_samples, n_outputs)
+        The derivatives of the margin: -1, 0 and +1.
     """
+    slope = np.zeros_like(decision)
     if decision.shape[1] == 1:
-        return np.where(encoded == 1, 1.0, -1.0) * decision[:, 0], None
+        slope[:, 0] = np.where(encoded == 1, 1.0, -1.0)
+        return slope[:, 0] * decision[:, 0], slope
     every = np.arange(encoded.size)
     others = decision.copy()
     others[every, encoded] = -np.inf
     rival = others.argmax(axis=1)
-    return decision[every, encoded] - others[every, rival], rival
+    slope[every, encoded] = 1.0
+    slope[every, rival] = -1.0
+    return decision[every, encoded] - others[every, rival], slope
 
 
-def smooth_loss(decision, encoded, weight, sharpness=SHARPNESS):
+def pair_margins(decision, encoded):
+    """Return the same for an output per pair of classes: the least value for the true class.
+
+    Where it is positive, the true class wins all its pairs.
+    """
+    n_classes = round((1 + np.sqrt(1 + 8 * decision.shape[1])) / 2)
+    first, second = np.triu_indices(n_classes, 1)
+    side = (encoded[:, None] == second) * 1.0 - (encoded[:, None] == first)
+    worst = np.where(side == 0, np.inf, side * decision).argmin(axis=1)
+    every = np.arange(encoded.size)
+    slope = np.zeros_like(decision)
+    slope[every, worst] = side[every, worst]
+    return slope[every, worst] * decision[every, worst], slope
+
+
+def smooth_loss(decision, encoded, weight, sharpness=SHARPNESS, *, margins=true_margins):
     """Return the mean of ``sigmoid(-sharpness margin / mean|margin|)`` and its derivative.
 
     Where the mean absolute margin is negligible, the loss is one half.
@@ -487,13 +509,15 @@ def smooth_loss(decision, encoded, weight, sharpness=SHARPNESS):
     weight : ndarray of shape (n_samples,)
         Summing to one.
     sharpness : float
+    margins : callable
+        Turns decision values into margins: `true_margins` or `pair_margins`.
 
     Returns
     -------
     loss : float
     slope : ndarray of shape (n_samples, n_outputs)
     """
-    margin, rival = true_margins(decision, encoded)
+    margin, by_decision = margins(decision, encoded)
     mean = weight @ np.abs(margin)
     scale = max(mean, NEGLIGIBLE)
     relative = margin / scale
@@ -503,14 +527,7 @@ def smooth_loss(decision, encoded, weight, sharpness=SHARPNESS):
     by_margin = -steepness
     if mean > NEGLIGIBLE:  # the scale moves with the margins
         by_margin += (steepness @ relative) * weight * np.sign(margin)
-    slope = np.zeros_like(decision)
-    if rival is None:
-        slope[:, 0] = np.where(encoded == 1, by_margin, -by_margin)
-    else:
-        every = np.arange(encoded.size)
-        slope[every, encoded] = by_margin
-        slope[every, rival] -= by_margin
-    return float(weight @ share), slope
+    return float(weight @ share), by_margin[:, None] * by_decision
 
 
 def _shown(scoring):
@@ -529,7 +546,7 @@ def _decided(task, decision):
 
 @_decided.register
 def _(task: Classification, decision):
-    return _Decided(task.classes, decision)
+    return _Decided(task.classes, task.combine(decision))
 
 
 @_decided.register

@@ -19,6 +19,7 @@ from optimargin.kernels import (
     squared_distances,
 )
 from optimargin.selection.criteria import Truth
+from optimargin.targets import shared_weight
 from optimargin.tasks import Classification, Task
 from optimargin.training.plan import plan_folds, plan_search_samples
 from optimargin.training.units import penalty_unit_of
@@ -83,7 +84,7 @@ class SelectionData:
         self.task = Classification.from_labels(y, sample_weight) if task is None else task
         self.strata = self.task.strata(y)
         self.targets = self.task.encode(y, sample_weight)
-        self.weight = self.targets[0].weight
+        self.weight = shared_weight(self.targets)
 
     @property
     def n_samples(self):
@@ -196,11 +197,13 @@ class SelectionData:
         """
         if train is None:
             used = np.flatnonzero(self.weight)
-            return used, [target.take(used) for target in self.targets]
+            total = self.weight[used].sum()
+            return used, [target.take(used, total) for target in self.targets]
         y, weight = self._part(train)
         targets = self.task.part(y, weight).encode(y, weight)
-        used = np.flatnonzero(targets[0].weight)
-        return train[used], [target.take(used) for target in targets]
+        every = shared_weight(targets)
+        used = np.flatnonzero(every)
+        return train[used], [target.take(used, every[used].sum()) for target in targets]
 
     def refitter(self, gamma=None, train=None, test=None):
         """Return the refitter of some of the samples.
@@ -215,7 +218,7 @@ class SelectionData:
             Samples to be predicted.
         """
         train, targets = self.part_targets(train)
-        weight = targets[0].weight
+        weight = shared_weight(targets)
         data: KernelData | LinearData
         if self.kernel.kind.is_linear:
             check_scale(self.X)

@@ -6,7 +6,14 @@ below it sees targets, orientations and weights alone (`optimargin.targets`).
 """
 
 from optimargin.tasks.base import Task
-from optimargin.tasks.classification import Classification, check_known, index_of, winning_class
+from optimargin.tasks.classification import (
+    Classification,
+    check_in_memory,
+    check_known,
+    index_of,
+    votes_and_confidence,
+    winning_class,
+)
 from optimargin.tasks.one_class import OneClass
 from optimargin.tasks.regression import Regression, as_numbers, one_or_all
 
@@ -16,8 +23,10 @@ __all__ = [
     "Regression",
     "Task",
     "as_numbers",
+    "check_in_memory",
     "check_known",
     "index_of",
     "one_or_all",
+    "votes_and_confidence",
     "winning_class",
 ]

@@ -1,6 +1,7 @@
 """Labels, and what decides about them."""
 
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from optimargin.tasks.base import Task
 
 @dataclass(frozen=True)
 class Classification(Task):
-    """Labels of two classes, or of several, each against the rest.
+    """Labels of two classes, or of several: each against the rest, or every pair of them.
 
     Attributes
     ----------
@@ -25,15 +26,19 @@ class Classification(Task):
         The sum of the weights times the factors.
     class_weight : dict, "balanced" or None
         Where the factors come from.
+    multi_class : {"ovr", "ovo"}
+        Several classes have one output per class, which is asked for all samples, or one per pair
+        of classes, which is asked for theirs.
     """
 
     classes: np.ndarray
     factor: np.ndarray
     total: float
     class_weight: Any = None
+    multi_class: str = "ovr"
 
     @classmethod
-    def from_labels(cls, y, sample_weight=None, class_weight=None, classes=None):
+    def from_labels(cls, y, sample_weight=None, class_weight=None, classes=None, multi_class="ovr"):
         """Return the task of labels.
 
         Parameters
@@ -44,6 +49,7 @@ class Classification(Task):
         classes : ndarray of shape (n_classes,), default=None
             The labels, where `y` may lack some of them: a class that does not occur has no
             weight. By default those of `y`, of which there must be two.
+        multi_class : {"ovr", "ovo"}
         """
         if classes is None:
             classes = np.unique(y)
@@ -51,10 +57,11 @@ class Classification(Task):
         encoded = index_of(classes, y)
         totals = np.bincount(encoded, weights=sample_weight, minlength=classes.size)
         present = np.bincount(encoded, minlength=classes.size) > 0
-        return cls.from_totals(classes, totals.astype(np.float64), class_weight, present)
+        totals = totals.astype(np.float64)
+        return cls.from_totals(classes, totals, class_weight, present, multi_class)
 
     @classmethod
-    def from_totals(cls, classes, totals, class_weight=None, present=None):
+    def from_totals(cls, classes, totals, class_weight=None, present=None, multi_class="ovr"):
         """Return the task of classes, given the sums of their sample weights."""
         present = np.ones(classes.size, dtype=bool) if present is None else present
         given = class_weight
@@ -63,11 +70,11 @@ class Classification(Task):
             class_weight = {label: class_weight[label] for label in classes[present]}
         factor = np.zeros(classes.size)
         factor[present] = _checked_factors(classes[present], totals[present], class_weight)
-        return cls(classes, factor, float(totals @ factor), given)
+        return cls(classes, factor, float(totals @ factor), given, multi_class)
 
     def part(self, y, sample_weight=None):
         """Return the task of some of the samples: class weights are applied anew."""
-        return self.from_labels(y, sample_weight, self.class_weight, self.classes)
+        return self.from_labels(y, sample_weight, self.class_weight, self.classes, self.multi_class)
 
     @classmethod
     def of_stream(cls, classes, class_weight=None):
@@ -79,8 +86,20 @@ class Classification(Task):
 
     @property
     def n_outputs(self) -> int:
-        """One for two classes, otherwise one per class."""
+        """One for two classes, otherwise one per class, or per pair of classes."""
+        if self.is_pairwise:
+            return len(self.pairs)
         return 1 if self.classes.size == 2 else self.classes.size
+
+    @property
+    def is_pairwise(self) -> bool:
+        """Whether there is an output per pair of classes."""
+        return self.multi_class == "ovo" and self.classes.size > 2
+
+    @property
+    def pairs(self) -> list[tuple[int, int]]:
+        """The pairs of classes; positive values of an output speak for the second."""
+        return list(combinations(range(self.classes.size), 2))
 
     @property
     def largest_target(self) -> float:
@@ -88,11 +107,20 @@ class Classification(Task):
         return 1.0
 
     def encode(self, y, sample_weight=None) -> list[Target]:
-        """Return targets of -1 and +1; +1 for ``classes[1]``, or for the class of the output."""
+        """Return targets of -1 and +1; +1 for ``classes[1]``, or for the class of the output.
+
+        An output of a pair has weights for the samples of the pair, with the sum of their share.
+        """
         encoded = index_of(self.classes, y)
         weight = (self.factor / self.total)[encoded]
         if sample_weight is not None:
             weight = weight * np.asarray(sample_weight, dtype=np.float64)
+        if self.is_pairwise:
+            return [
+                Target(sign, sign, np.where((encoded == i) | (encoded == j), weight, 0.0))
+                for i, j in self.pairs
+                for sign in [np.where(encoded == j, 1.0, -1.0)]
+            ]
         positives = [1] if self.classes.size == 2 else range(self.classes.size)
         signs = [2.0 * (encoded == k) - 1.0 for k in positives]
         return [Target(sign, sign, weight) for sign in signs]
@@ -101,9 +129,28 @@ class Classification(Task):
         """Return the index of each label."""
         return index_of(self.classes, y)
 
+    def combine(self, decision):
+        """Return values per class of the decision values of all outputs, the last axis.
+
+        Those of pairs become votes plus confidence, as scikit-learn counts them: the number of
+        pairs that a class wins, and less than half a vote for the sum of their values.
+        """
+        if not self.is_pairwise:
+            return decision
+        return votes_and_confidence(decision, *self.voting())
+
+    def voting(self):
+        """Return arrays of shape (n_pairs, n_classes): which class is first, and second, in each.
+
+        `votes_and_confidence` is linear in them.
+        """
+        pairs = np.array(self.pairs)
+        identity = np.eye(self.classes.size)
+        return identity[pairs[:, 0]], identity[pairs[:, 1]]
+
     def decode(self, scores):
         """Return the label of the class that wins each row of decision values."""
-        return self.classes[winning_class(scores)]
+        return self.classes[winning_class(self.combine(scores))]
 
     @staticmethod
     def held_out_error(target, decision) -> float:
@@ -124,14 +171,30 @@ class Classification(Task):
         return labels, np.bincount(encoded, weights=weight, minlength=labels.size)
 
     @classmethod
-    def from_parts(cls, parts, class_weight=None, **settings):
+    def from_parts(cls, parts, class_weight=None, multi_class="ovr", **settings):
         """Return the task of the labels of all chunks."""
         classes = np.unique(np.concatenate([labels for labels, _ in parts]))
         check_two_classes(classes)
+        check_in_memory(classes, multi_class)
         totals = np.zeros(classes.size)
         for labels, weights in parts:
             totals[np.searchsorted(classes, labels)] += weights
         return cls.from_totals(classes, totals, class_weight)
+
+
+def votes_and_confidence(decision, first, second):
+    """Return the votes for each class, and less than half a vote for its confidence.
+
+    Parameters
+    ----------
+    decision : ndarray of shape (..., n_pairs)
+        Positive values speak for the second class of the pair.
+    first, second : ndarray of shape (n_pairs, n_classes)
+    """
+    is_second = decision > 0
+    confidence = decision @ (second - first)
+    votes = is_second @ second + ~is_second @ first
+    return votes + confidence / (3 * (np.abs(confidence) + 1))
 
 
 def winning_class(scores):
@@ -154,6 +217,15 @@ def check_two_classes(classes):
         raise ValueError(
             f"y has one class only ({classes.tolist()[0]!r}): a classifier needs samples of at "
             "least two classes."
+        )
+
+
+def check_in_memory(classes, multi_class):
+    """Raise a clear error for pairs of classes of data that are not in one place."""
+    if multi_class == "ovo" and classes.size > 2:
+        raise ValueError(
+            "multi_class='ovo' needs all data at once, which chunks and streams are not: use "
+            "multi_class='ovr'."
         )
 
 

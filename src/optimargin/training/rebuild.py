@@ -11,6 +11,7 @@ from optimargin.designs import FeatureDesign, LandmarkDesign, LinearGramDesign
 from optimargin.designs.base import SampleSpaceDesign
 from optimargin.problems import AdditiveProblem
 from optimargin.solvers import Newton
+from optimargin.targets import shared_weight
 from optimargin.training.designs import MadeDesign, make_design
 from optimargin.training.landmarks import known_landmarks
 from optimargin.training.models import OtherDataError, coefficients_of
@@ -123,7 +124,7 @@ def rebuild(
             plan,
             made_kernel,
             X,
-            targets[0].weight,
+            shared_weight(targets),
             fit_intercept=options.fit_intercept,
             notify=lambda fact: None,  # the user was told when the model was fitted
         )

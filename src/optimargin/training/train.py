@@ -16,12 +16,13 @@ from optimargin.objectives import Objective
 from optimargin.problems.additive import AdditiveProblem
 from optimargin.problems.base import GAP_FLOOR, relative_gap
 from optimargin.solvers.base import OnIteration
-from optimargin.targets import Target
+from optimargin.targets import Target, shared_weight
 from optimargin.training.certificates import certify_features, certify_samples
 from optimargin.training.designs import make_design
 from optimargin.training.fit import Fit
 from optimargin.training.landmarks import train_landmarks
 from optimargin.training.models import KernelModel, LinearModel, coefficients_of
+from optimargin.training.own_rows import train_on_own_rows
 from optimargin.training.plan import Options, Plan, plan_fit, plan_over_features
 from optimargin.training.units import penalty_unit_of
 
@@ -96,7 +97,25 @@ def train(
     objective, made_kernel, X, targets, rows, square = prepare(
         X, targets, objective, total_weight, kernel, asked_by
     )
-    weight = targets[0].weight
+    weight = shared_weight(targets)
+    if len(targets) > 1 and any((target.weight == 0).any() for target in targets):
+        return train_on_own_rows(
+            partial(
+                train,
+                options=options,
+                plan=plan,
+                held_out_error=held_out_error,
+                progress=progress,
+                notify=notify,
+                asked_by=asked_by,
+            ),
+            X,
+            targets,
+            objective,
+            kernel=None if kernel is None else kernel.known(made_kernel),
+            start=start,
+            rows=rows,
+        )
     if plan is None:
         plan = plan_fit(X, objective, made_kernel, options)
     progress = NoProgress() if progress is None else progress
@@ -228,7 +247,8 @@ def prepare(X, targets, objective, total_weight, kernel, asked_by=""):
     The last of what is returned are the indices of these samples and the sum of the squares of
     their values.
     """
-    used = targets[0].weight > 0
+    weight = shared_weight(targets)
+    used = weight > 0
     rows = np.arange(X.shape[0])
     is_raw = kernel is not None and not kernel.is_prepared  # kernel values are used as they are
     if not used.all():
@@ -236,9 +256,9 @@ def prepare(X, targets, objective, total_weight, kernel, asked_by=""):
         rows = np.flatnonzero(used)
         is_square = kernel is not None and kernel.is_precomputed
         X = X[np.ix_(rows, rows)] if is_square else X[rows]
-        targets = [target.take(rows) for target in targets]
+        targets = [target.take(rows, weight[rows].sum()) for target in targets]
+        weight = shared_weight(targets)
     square = (check_finite if is_raw else check_scale)(X, asked_by)
-    weight = targets[0].weight
     made = None if kernel is None else kernel.resolve(X, weight)
     is_linear = made is None or made.is_linear
     objective = objective.resolve(
