@@ -16,8 +16,12 @@ from optimargin import (
 )
 from optimargin.chunks import ArrayChunks
 from optimargin.io import load_model, save_model
+from optimargin.kernels import KernelChoice
+from optimargin.objectives import ODM
 from optimargin.onnx import to_onnx
 from optimargin.selection.criteria import pair_margins, smooth_loss
+from optimargin.selection.data import SelectionData
+from optimargin.selection.search import HeldOutLoss
 from optimargin.tasks import Classification
 
 MODELS = {
@@ -199,3 +203,38 @@ def test_searches_choose_for_pairs(made, data):
     loo = made(C1s=[10.0, 1000.0], C2s=[10.0], Ds=[0.2], multi_class="ovo").fit(X, y)
     expected = (loo.loo_decision_function().argmax(axis=1) == y).mean()
     assert loo.best_score_ == pytest.approx(expected, abs=0.02)
+
+
+@pytest.mark.parametrize("limit", [2000, 10])
+@pytest.mark.parametrize("kernel", ["rbf", "linear"])
+def test_held_out_values_of_a_search_are_those_of_the_model(kernel, limit, data, monkeypatch):
+    monkeypatch.setattr("optimargin.held_out.engine._INNER_PRODUCTS_UP_TO", limit)
+    X, y = data
+    grid = {"C1s": [50.0], "C2s": [10.0], "Ds": [0.2], "multi_class": "ovo"}
+    made = LinearODMClassifierCV(**grid)
+    if kernel == "rbf":
+        made = ODMClassifierCV(**grid, gammas=[0.1])
+    model = clone(made).fit(X, y)
+    found = model.best_estimator_.loo_decision_function()
+    assert model.held_out_score_ == pytest.approx((found.argmax(axis=1) == y).mean())
+    exact = made.set_params(cv=4).fit(X, y)
+    assert exact.held_out_score_ == pytest.approx(model.held_out_score_, abs=0.05)
+
+
+@pytest.mark.parametrize("limit", [2000, 10])
+@pytest.mark.parametrize("kernel", ["rbf", "linear"])
+def test_slopes_of_the_search_are_those_of_finite_differences(kernel, limit, data, monkeypatch):
+    monkeypatch.setattr("optimargin.held_out.engine._INNER_PRODUCTS_UP_TO", limit)
+    X, y = data
+    task = Classification.from_labels(y, multi_class="ovo")
+    choice = KernelChoice(kernel)
+    given = SelectionData(ODM, X, y, None, task=task, kernel=choice, fit_intercept=True)
+    for splits in (None, [(np.arange(0, 160, 2), np.arange(1, 160, 2))]):
+        loss = HeldOutLoss(given, splits, np.random.RandomState(0))
+        x = np.array([1.0, -2.0, 0.2, 0.3])[: len(loss.bounds)]
+        slope = loss(x)[1]
+        for j in range(x.size):
+            e = np.zeros(x.size)
+            e[j] = 1e-6
+            difference = (loss(x + e)[0].loss - loss(x - e)[0].loss) / 2e-6
+            assert slope[j] == pytest.approx(difference, rel=1e-3, abs=1e-7)

@@ -166,7 +166,9 @@ class GramSolved(Solved):
                 by_width = 0.0
                 if width_slope is not None:
                     by_width = float(np.vdot(adjoint @ width_slope, models[k].coefficients))
-                total += Derivatives(by_loss, by_width, ((adjoint, models[k].coefficients),))
+                total += Derivatives(
+                    by_loss, by_width, ((slice(None), adjoint, models[k].coefficients),)
+                )
             return total
 
         return HeldOut(np.moveaxis(out, 0, -1), derivatives)

@@ -12,9 +12,18 @@ from optimargin.designs import FeatureDesign, GramDesign, LinearGramDesign
 from optimargin.held_out.compiled import FeatureRefitter, GramRefitter
 from optimargin.held_out.few_dimensions import FewDimensionsRefitter, FewFeatures, LandmarkData
 from optimargin.held_out.ldm import LDMFeatureRefitter, LDMSampleRefitter
+from optimargin.held_out.own_rows import (
+    KernelPart,
+    LinearPart,
+    OwnRowsRefitter,
+    asked_for_some,
+)
 from optimargin.held_out.refitter import FeatureTest, GramTest, NumpyRefitter
 from optimargin.objectives import AdditiveObjective
 from optimargin.training.plan import plan_refitter
+
+# Samples up to which pairs of classes, which are small, are solved by inner products.
+_INNER_PRODUCTS_UP_TO = 2000
 
 
 @dataclass(frozen=True)
@@ -76,6 +85,18 @@ def make_refitter(data, objective_type, targets, fit_intercept):
 
 @make_refitter.register
 def _(data: KernelData, objective_type, targets, fit_intercept):
+    if asked_for_some(targets):
+        parts = [KernelPart(data.K, data.K_test, np.flatnonzero(t.weight)) for t in targets]
+        refitters = [
+            make_refitter(
+                KernelData(part.K, part.K_test),
+                objective_type,
+                [target.take(part.own, 1.0)],
+                fit_intercept,
+            )
+            for part, target in zip(parts, targets, strict=True)
+        ]
+        return OwnRowsRefitter(parts, refitters, data.K.shape[0])
     test = None if data.K_test is None else GramTest(data.K_test)
     if not issubclass(objective_type, AdditiveObjective):
         return LDMSampleRefitter(GramDesign(data.K), targets, fit_intercept, test)
@@ -91,6 +112,8 @@ def _(data: LandmarkData | FewFeatures, objective_type, targets, fit_intercept):
 
 @make_refitter.register
 def _(data: LinearData, objective_type, targets, fit_intercept):
+    if asked_for_some(targets):
+        return _linear_own_rows(data, objective_type, targets, fit_intercept)
     plan = plan_refitter(objective_type, data.X.shape, issparse(data.X))
     is_additive = issubclass(objective_type, AdditiveObjective)
     if plan.in_samples:
@@ -110,3 +133,23 @@ def _(data: LinearData, objective_type, targets, fit_intercept):
     if plan.compiled:
         return FeatureRefitter(design, targets, fit_intercept, test, test_design)
     return NumpyRefitter(design, targets, fit_intercept, test)
+
+
+def _linear_own_rows(data, objective_type, targets, fit_intercept):
+    """Return the refitter of outputs on their own rows: by inner products, of few samples."""
+    n_samples = data.X.shape[0]
+    if n_samples <= _INNER_PRODUCTS_UP_TO:
+        K = LinearGramDesign(data.X, data.center).K
+        gram = KernelData(K, data.test_products())
+        return make_refitter(gram, objective_type, targets, fit_intercept)
+    parts = [LinearPart(data.X, np.flatnonzero(target.weight)) for target in targets]
+    refitters = [
+        make_refitter(
+            LinearData(data.X[part.own], data.center, data.X_test),
+            objective_type,
+            [target.take(part.own, 1.0)],
+            fit_intercept,
+        )
+        for part, target in zip(parts, targets, strict=True)
+    ]
+    return OwnRowsRefitter(parts, refitters, n_samples)

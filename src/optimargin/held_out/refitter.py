@@ -75,14 +75,14 @@ class Derivatives:
         In the order of `Loss.parameters`.
     by_width : float
         By the logarithm of the kernel's width, where it can change.
-    pairs : tuple of (left, coef)
-        By the kernel matrix K, as the bilinear form ``sum of left.T @ coef``; arrays of shape
-        (n_models, n_samples).
+    pairs : tuple of (rows, left, coef)
+        By the kernel matrix K, as the bilinear form ``sum of left.T @ coef`` between rows;
+        arrays of shape (n_models, n_rows).
     """
 
     by_loss: np.ndarray
     by_width: float = 0.0
-    pairs: tuple[tuple[np.ndarray, np.ndarray], ...] = ()
+    pairs: tuple[tuple[Any, np.ndarray, np.ndarray], ...] = ()
 
     def __add__(self, other):
         return Derivatives(
@@ -330,4 +330,4 @@ class NumpySolved(Solved):
         left[system.active] -= adjoint
         slope = self._width_slope
         by_width = 0.0 if slope is None else float(left @ (slope @ coef))
-        return by_width, ((left[None], coef[None]),)
+        return by_width, ((slice(None), left[None], coef[None]),)

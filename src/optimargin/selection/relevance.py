@@ -138,7 +138,10 @@ class WidthsLoss:
             held_out.decision.reshape(-1, shape[-1]), self._truth
         )
         found = held_out.derivatives(slope.reshape(shape))
-        G = sum(left.T @ coef for left, coef in found.pairs)
+        G = np.zeros_like(squares)
+        for rows, left, coef in found.pairs:
+            at = rows if isinstance(rows, slice) else np.ix_(rows, rows)
+            G[at] += left.T @ coef
         G *= self._kernel.profile_slope(squares)
         W = G + G.T
         by_log_gamma = W.sum(axis=1) @ Z**2 - np.einsum("ij,ij->j", Z, W @ Z)
