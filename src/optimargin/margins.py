@@ -274,7 +274,8 @@ def _weight_gram(est):
     name = type(est).__name__
     advice = "use kind='functional'"
     n_vectors = 1 if est.classes_.size == 2 else est.classes_.size
-    if isinstance(est, SVC | NuSVC) and n_vectors > 1:
+    is_of_pairs = isinstance(est, SVC | NuSVC) or vars(est).get("_pairwise")
+    if is_of_pairs and n_vectors > 1:
         raise ValueError(
             f"{name} with more than two classes has one w per pair of classes: {advice}, or "
             "fit one class against the rest."

@@ -173,10 +173,6 @@ def _output_types(operator):
     return types
 
 
-def _multi_class(est):
-    return getattr(est, "multi_class", "ovr")
-
-
 def _is_calibrated(est):
     return hasattr(est, "predict_proba") and hasattr(est, "calibration_")
 
@@ -197,8 +193,8 @@ def _convert_classifier(scope, operator, container):
     classes = est.classes_
     _, label_type = _LABELS.get(classes.dtype.kind, _INTEGERS)
     scores = graph.scores(unwrap(est), operator.inputs[0])
-    task = Classification(classes, np.ones(classes.size), 1.0, multi_class=_multi_class(est))
-    if task.is_pairwise:
+    if vars(unwrap(est)).get("_pairwise"):
+        task = Classification(classes, np.ones(classes.size), 1.0, multi_class="ovo")
         scores = graph.votes(scores, *task.voting())
     label, score, *probability = ([output] for output in operator.outputs)
     if probability:

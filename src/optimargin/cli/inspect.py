@@ -152,6 +152,8 @@ def _recall(notes, report):
 
 
 def _leave_one_out(estimator, est, samples, report):
+    from itertools import combinations
+
     import numpy as np
 
     from optimargin.cli._preparation import transformed
@@ -169,7 +171,9 @@ def _leave_one_out(estimator, est, samples, report):
     for kind in kinds:
         bound = np.atleast_1d(est.loo_error_bound(X, samples.y, kind=kind))
         shown = f"at most {bound[0]:.4f}"
-        if bound.size > 1:  # one against the rest
+        if bound.size > 1:  # one against the rest, or pairs
             names = est.classes_.tolist()
+            if vars(est).get("_pairwise"):
+                names = [f"{first}-{second}" for first, second in combinations(names, 2)]
             shown = ", ".join(f"{x:.4f} ({name})" for name, x in zip(names, bound, strict=True))
         report.add(f"bound, {kind}", shown, **{f"loo_error_bound_{kind}": bound.tolist()})

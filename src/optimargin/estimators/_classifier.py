@@ -13,7 +13,7 @@ from optimargin.estimators._base import BaseLearner
 from optimargin.estimators._callbacks import with_callbacks
 from optimargin.tasks import Classification, check_known, one_or_all
 
-MULTI_CLASS: dict = {"multi_class": [StrOptions({"ovr", "ovo"})]}
+MULTI_CLASS: dict = {"multi_class": [StrOptions({"auto", "ovr", "ovo"})]}
 CLASS_WEIGHT = [dict, StrOptions({"balanced"}), None]
 
 
@@ -84,13 +84,17 @@ class Classifier(ClassifierMixin, BaseLearner):
             "y has labels the model was not fitted with: pass the training data.",
         )
         return Classification.from_labels(
-            y, weight, self.class_weight, self.classes_, self._multi_class
+            y, weight, self.class_weight, self.classes_, self._fitted_multi_class
         )
 
     @property
     def _multi_class(self) -> str:
-        """How several classes are told apart."""
+        """How a fit to data in memory will tell several classes apart."""
         return "ovr"
+
+    @property
+    def _fitted_multi_class(self) -> str:
+        return "ovo" if vars(self).get("_pairwise") else "ovr"
 
     def _task_of_chunks(self):
         return Classification, {"class_weight": self.class_weight}
@@ -131,7 +135,9 @@ class Classifier(ClassifierMixin, BaseLearner):
     def _task(self):
         """Return the task of a fitted classifier, as far as it is about labels."""
         n_classes = self.classes_.size
-        return Classification(self.classes_, np.ones(n_classes), 1.0, multi_class=self._multi_class)
+        return Classification(
+            self.classes_, np.ones(n_classes), 1.0, multi_class=self._fitted_multi_class
+        )
 
 
 class PairwiseClassifier(Classifier):
@@ -141,7 +147,10 @@ class PairwiseClassifier(Classifier):
 
     @property
     def _multi_class(self):
-        return self.multi_class
+        if self.multi_class != "auto":
+            return self.multi_class
+        kernel = self._kernel_choice()
+        return "ovo" if kernel is None or kernel.kind.is_linear else "ovr"
 
     def _task_of_chunks(self):
         task_type, settings = super()._task_of_chunks()

@@ -2,7 +2,15 @@
 
 from typing import Any
 
-_PRIVATE = ("_kernel", "_reference", "_training_data", "_kept", "_largest_norm", "_local")
+_PRIVATE = (
+    "_kernel",
+    "_reference",
+    "_training_data",
+    "_kept",
+    "_largest_norm",
+    "_local",
+    "_pairwise",
+)
 
 
 class StoreMixin:

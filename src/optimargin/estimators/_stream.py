@@ -68,7 +68,8 @@ class StreamMethods(WarmLinearForm):
         if not is_first:
             return StreamState(self.coef_, self.intercept_, self.t_, self._largest_norm)
         shape = (len(intercepts), X.shape[1])
-        if hasattr(self, "coef_") and self.coef_.shape == shape:
+        is_of_pairs = vars(self).get("_pairwise")  # of classes; a stream tells each from the rest
+        if hasattr(self, "coef_") and self.coef_.shape == shape and not is_of_pairs:
             return StreamState(self.coef_, self.intercept_)
         return StreamState.begin(intercepts, X.shape[1], X.dtype)
 

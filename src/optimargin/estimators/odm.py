@@ -91,11 +91,13 @@ class ODMClassifier(PredictionSets, LandmarkForm, Probabilities):
     class_weight : dict or "balanced", default=None
         Factors of the sample weights, by class. "balanced" makes the weights of all classes
         sum to the same.
-    multi_class : {"ovr", "ovo"}, default="ovr"
+    multi_class : {"auto", "ovr", "ovo"}, default="auto"
         How more than two classes are told apart. "ovr" fits a function per class, against the
         rest. "ovo" fits one per pair of classes, to their samples alone, with the penalties per
         sample of the whole; pairs vote, and `decision_function` has the votes for each class plus
-        less than half a vote for the sum of its values. Two classes are the same with both.
+        less than half a vote for the sum of its values. "auto" is "ovo" for linear models, which
+        it makes much more accurate, and "ovr" for other kernels, chunks and streams. Two classes
+        are the same with all.
     calibration : {"sigmoid", "isotonic", "temperature"} or None, default=None
         How `predict_proba` turns decision values into probabilities; None has none. The map is
         fitted to leave-one-out decision values in closed form (to those of five folds, fitted
@@ -118,7 +120,7 @@ class ODMClassifier(PredictionSets, LandmarkForm, Probabilities):
     dual_coef_ : ndarray of shape (1, n_SV), (n_classes, n_SV) or (n_pairs, n_SV)
         Coefficients of the support vectors:
         ``decision_function(X) == kernel(X, support_vectors_) @ dual_coef_.T + intercept_``. With
-        ``multi_class="ovo"`` and more than two classes, one row per pair of classes in the order
+        "ovo" and more than two classes, one row per pair of classes in the order
         (0, 1), (0, 2), ..., (1, 2), ...; positive values speak for the second of the pair. So
         it is for all that is said to be per class below.
     intercept_ : ndarray of shape (1,), (n_classes,) or (n_pairs,)
@@ -202,7 +204,7 @@ class ODMClassifier(PredictionSets, LandmarkForm, Probabilities):
         tol=1e-6,
         max_iter=1000,
         class_weight=None,
-        multi_class="ovr",
+        multi_class="auto",
         calibration=None,
         random_state=None,
     ):
@@ -298,11 +300,13 @@ class LinearODMClassifier(PredictionSets, StreamMethods, Probabilities):
         sum to the same.
     warm_start : bool, default=False
         Start the next `fit` at the current coefficients.
-    multi_class : {"ovr", "ovo"}, default="ovr"
+    multi_class : {"auto", "ovr", "ovo"}, default="auto"
         How more than two classes are told apart. "ovr" fits a function per class, against the
         rest. "ovo" fits one per pair of classes, to their samples alone, with the penalties per
         sample of the whole; pairs vote, and `decision_function` has the votes for each class plus
-        less than half a vote for the sum of its values. Two classes are the same with both.
+        less than half a vote for the sum of its values. "auto" is "ovo" for linear models, which
+        it makes much more accurate, and "ovr" for other kernels, chunks and streams. Two classes
+        are the same with all.
     calibration : {"sigmoid", "isotonic", "temperature"} or None, default=None
         How `predict_proba` turns decision values into probabilities; None has none. The map is
         fitted to leave-one-out decision values in closed form (to those of five folds, fitted
@@ -318,7 +322,7 @@ class LinearODMClassifier(PredictionSets, StreamMethods, Probabilities):
     classes_ : ndarray of shape (n_classes,)
         The class labels.
     coef_ : ndarray of shape (1, n_features), (n_classes, n_features) or (n_pairs, n_features)
-        Coefficients of the features, in the precision of the data. With ``multi_class="ovo"`` and
+        Coefficients of the features, in the precision of the data. With "ovo" and
         more than two classes, one row per pair of classes in the order (0, 1), (0, 2), ...,
         (1, 2), ...; positive values speak for the second of the pair. So it is for all that is
         said to be per class below.
@@ -387,7 +391,7 @@ class LinearODMClassifier(PredictionSets, StreamMethods, Probabilities):
         tol=1e-6,
         max_iter=1000,
         class_weight=None,
-        multi_class="ovr",
+        multi_class="auto",
         calibration=None,
         warm_start=False,
         random_state=None,

@@ -185,7 +185,7 @@ class ODMClassifierCV(RelevanceSearch, KernelSelectionCV, _ODMSelectionCV):
         tol=1e-6,
         max_iter=1000,
         class_weight=None,
-        multi_class="ovr",
+        multi_class="auto",
         calibration="sigmoid",
         random_state=0,
     ):
@@ -282,7 +282,7 @@ class LinearODMClassifierCV(_ODMSelectionCV):
         tol=1e-6,
         max_iter=1000,
         class_weight=None,
-        multi_class="ovr",
+        multi_class="auto",
         calibration="sigmoid",
         random_state=0,
     ):

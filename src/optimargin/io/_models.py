@@ -322,7 +322,7 @@ def _check_learner(est):
     if not (classes[1:] > classes[:-1]).all():
         raise ValueError("classes_ are not sorted")
     n_outputs = 1 if classes.size == 2 else classes.size
-    if getattr(est, "multi_class", "ovr") == "ovo" and classes.size > 2:
+    if vars(getattr(est, "best_estimator_", est)).get("_pairwise"):
         n_outputs = classes.size * (classes.size - 1) // 2
     _check_shapes(est, arrays, n_outputs)
 

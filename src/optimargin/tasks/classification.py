@@ -158,8 +158,9 @@ class Classification(Task):
         return float(target.weight @ (target.orientation * decision <= 0))
 
     def attributes(self) -> dict[str, Any]:
-        """Return the labels."""
-        return {"classes_": self.classes}
+        """Return the labels, and whether outputs are those of pairs."""
+        found: dict[str, Any] = {"classes_": self.classes}
+        return {**found, "_pairwise": True} if self.is_pairwise else found
 
     @staticmethod
     def describe(y, weight):
