@@ -130,7 +130,10 @@ def test_hard_margin_svm_has_geometric_margin_one_over_norm():
     np.testing.assert_allclose(ratio, norm)
 
 
-@pytest.mark.parametrize("est", [LinearODMClassifier(), ODMClassifier(kernel="linear")])
+@pytest.mark.parametrize(
+    "est",
+    [LinearODMClassifier(multi_class="ovr"), ODMClassifier(kernel="linear", multi_class="ovr")],
+)
 def test_multiclass_geometric_margin_is_the_distance_to_the_nearest_boundary(est, blobs):
     X, y = blobs
     est.fit(X, y)
@@ -189,7 +192,9 @@ def test_pairwise_classifiers_are_refused(blobs):
 
 def test_wrong_number_of_weight_vectors_is_refused(blobs):
     X, y = blobs
-    est = LinearODMClassifier().fit(X, y)
+    with pytest.raises(ValueError, match="one w per pair of classes"):
+        geometric(LinearODMClassifier().fit(X, y), X, y)
+    est = LinearODMClassifier(multi_class="ovr").fit(X, y)
     est.coef_ = est.coef_[:2]
     est.decision_function = lambda X: np.zeros((X.shape[0], 3))
     with pytest.raises(ValueError, match="2 weight vectors, not 3"):

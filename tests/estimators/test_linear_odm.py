@@ -27,7 +27,7 @@ def hard():
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_decision_is_the_product_with_coef_plus_intercept(n_classes):
     X, _ = two_classes()
-    model = LinearODMClassifier().fit(X, np.arange(60) % n_classes)
+    model = LinearODMClassifier(multi_class="ovr").fit(X, np.arange(60) % n_classes)
     n_rows = 1 if n_classes == 2 else n_classes
     assert model.coef_.shape == (n_rows, 4)
     assert model.intercept_.shape == (n_rows,)

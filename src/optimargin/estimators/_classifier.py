@@ -110,7 +110,8 @@ class Classifier(ClassifierMixin, BaseLearner):
         -------
         labels : ndarray of shape (n_samples,)
         """
-        return self._task().decode(self._scores(X))
+        scores = self._scores(X)
+        return self._task().decode(scores)
 
     predict_proba = no_probabilities()
 
