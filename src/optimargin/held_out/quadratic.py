@@ -104,7 +104,7 @@ class QuadraticSolved(Solved):
                 by_width = 0.0
                 if width_slope is not None:
                     by_width = float(np.vdot(adjoint, width_slope @ model))
-                by_kernel = ((adjoint.T.copy(), model.T),)
+                by_kernel = ((slice(None), adjoint.T.copy(), model.T),)
                 adjoint[rows] = 0.0  # ridges and values of the fold itself do not matter
                 total += Derivatives(self._by_loss(-adjoint, model), by_width, by_kernel)
             return total

@@ -9,6 +9,7 @@ from optimargin._checks import check_scale
 from optimargin.designs import FeatureDesign
 from optimargin.held_out.engine import KernelData, LinearData, make_refitter
 from optimargin.held_out.few_dimensions import FewFeatures, LandmarkData
+from optimargin.held_out.own_rows import asked_for_some
 from optimargin.kernels import (
     KernelChoice,
     RadialKernel,
@@ -248,7 +249,7 @@ class SelectionData:
             Draws landmarks.
         """
         plan = plan_folds(self.objective_type, self.X, len(self.targets), self.kernel.kind)
-        if not plan.in_few_dimensions:
+        if not plan.in_few_dimensions or asked_for_some(self.targets):
             return self.refitter(gamma)
         check_scale(self.X)
         used, targets = self.part_targets()

@@ -25,6 +25,7 @@ from optimargin.baselines import (
     MarginDistributionOptimizer,
     MaximalAverageMargin,
 )
+from optimargin.objectives import ODM
 from optimargin.study.selection import (
     SVC_MAX_ITER,
     choose,
@@ -176,6 +177,42 @@ def _select_odm_default(problem):
     return _chosen(problem, _odm_cv(problem).fit(problem.X, problem.y))
 
 
+def _select_restricted(problem, *, C2_is_C1=False, no_C2=False, no_band=False):
+    """Choose by the same search as the full machine, with some of its parameters fixed."""
+    bounds = ODM.bounds.copy()
+    if C2_is_C1:
+        bounds[1] = 0.0  # log2 C2 / C1
+    if no_band:
+        bounds[2] = 0.0
+    kind = type("Restricted", (_Hinge if no_C2 else ODM,), {"bounds": bounds, "spread": None})
+    search = _odm_cv(problem)
+    search._objective_type = kind
+    return _chosen(problem, search.fit(problem.X, problem.y))
+
+
+class _Hinge(ODM):
+    """The machine without a penalty above the band."""
+
+    @classmethod
+    def at(cls, x, unit):
+        """Return C1 and D; C2 is zero."""
+        return {**super().at(x, unit), "C2": 0.0}
+
+
+def _select_odm_widths(problem):
+    search = ODMClassifierCV(calibration=None).fit(problem.X, problem.y)
+    params = {"C1": search.C1_, "C2": search.C2_, "D": search.D_}
+    widths = search.widths_ / problem.mean_distance
+    params |= {f"width_{j}": width for j, width in enumerate(widths)}
+    return {key: float(f"{value:.10g}") for key, value in params.items()}
+
+
+def _build_odm_widths(problem, params):
+    parameters = (params["C1"], params["C2"], params["D"])
+    gamma = [problem.gamma(params[f"width_{j}"]) for j in range(problem.X.shape[1])]
+    return ODMClassifier(*parameters, gamma=gamma)
+
+
 def _build_odm(problem, params, *, fit_intercept):
     parameters = (params["C1"], params["C2"], params["D"])
     if problem.kernel == "linear":
@@ -292,6 +329,38 @@ METHODS = {
             _ALL,
             _select_odm_default,
             partial(_build_odm, fit_intercept=True),
+        ),
+        Method(
+            "odm_no_C2",
+            "ODM, C2 = 0",
+            "As 'ODM, no grid' without a penalty above the band: the squared hinge loss.",
+            _REGULAR,
+            partial(_select_restricted, no_C2=True),
+            partial(_build_odm, fit_intercept=True),
+        ),
+        Method(
+            "odm_least_squares",
+            "ODM, least squares",
+            "As 'ODM, no grid' with C1 = C2 and D = 0: least squares of the margins.",
+            _REGULAR,
+            partial(_select_restricted, C2_is_C1=True, no_band=True),
+            partial(_build_odm, fit_intercept=True),
+        ),
+        Method(
+            "odm_no_band",
+            "ODM, D = 0",
+            "As 'ODM, no grid' without a band that costs nothing.",
+            _REGULAR,
+            partial(_select_restricted, no_band=True),
+            partial(_build_odm, fit_intercept=True),
+        ),
+        Method(
+            "odm_widths",
+            "ODM, widths",
+            "As 'ODM, no grid', with a width per feature where folds confirm it.",
+            (3,),
+            _select_odm_widths,
+            _build_odm_widths,
         ),
         Method(
             "svm_sgd",
