@@ -145,7 +145,7 @@ def test_other_folds_than_its_own_are_refused(data):
 
 def test_the_plan_takes_landmarks_for_many_samples_of_a_radial_kernel():
     rbf, linear = KernelChoice("rbf").kind, KernelChoice("linear").kind
-    assert not plan_folds(ODM, np.empty((500, 3)), 1, rbf).in_few_dimensions
+    assert not plan_folds(ODM, np.empty((250, 3)), 1, rbf).in_few_dimensions
     many = plan_folds(ODM, np.empty((2000, 3)), 1, rbf)
     assert many.in_few_dimensions
     assert 100 < many.n_landmarks < 1000

@@ -48,7 +48,13 @@ from optimargin.selection.criteria import (
 from optimargin.selection.data import SelectionData
 from optimargin.selection.grid import make_grid, run_grid, single_threaded
 from optimargin.selection.progress import Progress
-from optimargin.selection.search import N_FINALISTS, HeldOutLoss, StopSearch, search
+from optimargin.selection.search import (
+    N_FINALISTS,
+    SMALL_SEARCH,
+    HeldOutLoss,
+    StopSearch,
+    search,
+)
 from optimargin.tasks import Classification, Regression, Task
 
 # Scorers that routing is told of where our own criteria decide: they take the same metadata.
@@ -344,7 +350,7 @@ class BaseSelectionCV(
             return {"cv_results_": table, **choice(table, best, plain_scores[best])}
 
         try:
-            with single_threaded(data.n_samples):
+            with single_threaded(data.n_samples, small=SMALL_SEARCH):
                 looks = loss.looks(random_state)
                 budget = self.max_evals - n_judged
                 limit = np.inf if self.max_time is None else self.max_time

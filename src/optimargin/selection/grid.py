@@ -162,14 +162,19 @@ def grid_values(name, given, paper, allowed):
     return values
 
 
-def single_threaded(n_samples, n_jobs=1):
+def single_threaded(n_samples, n_jobs=1, small=_SMALL):
     """Return a context in which BLAS uses one thread, where more would do harm.
 
     They do beside other workers, and on small matrices, where waiting for each other costs
     more than it saves, most of all on a busy machine.
+
+    Parameters
+    ----------
+    n_samples, n_jobs : int
+    small : int
+        Samples up to which they do harm.
     """
-    small = n_samples <= _SMALL
-    return one_thread() if n_jobs > 1 or small else nullcontext()
+    return one_thread() if n_jobs > 1 or n_samples <= small else nullcontext()
 
 
 class _Stopped(Exception):

@@ -36,12 +36,14 @@ from optimargin.selection.criteria import Criterion, SmoothAccuracy
 
 N_FOLDS = 5
 N_REPEATS = 3
+SMALL_SEARCH = 5000  # samples up to which points are so cheap that threads wait more than they work
 N_FINALISTS = 3  # points that are judged once more
 _APART = 0.05  # of the bounds, in some parameter, for two finalists to differ
 _LARGER = 2.0  # in log2 of the penalty, for the finalist that the closed form may underrate
 _EXACT_UP_TO = 500  # samples up to which fits without each fold are cheap
+_CHEAP_UP_TO = 300  # samples up to which a second descent is
 _ALL_FOLDS_UP_TO = 200  # samples up to which these are the folds of all partitions
-_LOOKS = 400  # samples that first looks are taken at
+_LOOKS = 250  # samples that first looks are taken at
 _LINEAR_LOOKS = 3000
 _LOOKS_SHARE = 0.55  # of the evaluations
 _ONE_REPEAT_FROM = 1000  # samples, which are enough for one partition to tell points apart
@@ -164,8 +166,8 @@ class HeldOutLoss:
 
     @property
     def is_cheap(self):
-        """Whether samples are few."""
-        return self._used.size <= _EXACT_UP_TO
+        """Whether samples are so few that a second descent costs next to nothing."""
+        return self._used.size <= _CHEAP_UP_TO
 
     @property
     def stays_quadratic(self):
