@@ -5,6 +5,7 @@ from optimargin.plotting._decision_boundary import DecisionBoundaryDisplay
 from optimargin.plotting._margin_distribution import MarginDistributionDisplay
 from optimargin.plotting._novelty import NoveltyDisplay
 from optimargin.plotting._prediction import RegressionDisplay, plot_curves
+from optimargin.plotting._relevance import RelevanceDisplay
 from optimargin.plotting._selection import SelectionDisplay
 from optimargin.plotting._uncertainty import IntervalDisplay, ReliabilityDisplay
 
@@ -15,6 +16,7 @@ __all__ = [
     "MarginDistributionDisplay",
     "NoveltyDisplay",
     "RegressionDisplay",
+    "RelevanceDisplay",
     "ReliabilityDisplay",
     "SelectionDisplay",
     "plot_curves",

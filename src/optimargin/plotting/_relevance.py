@@ -1,0 +1,79 @@
+"""How much each feature counts."""
+
+import numpy as np
+
+from optimargin.plotting._style import LINE_STYLES, new_axes
+
+
+class RelevanceDisplay:
+    """Bars of the relevance of features: their shares of squared distances, in widths.
+
+    Parameters
+    ----------
+    names : ndarray of shape (n_features,)
+    relevance : ndarray of shape (n_features,)
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+    bars_ : matplotlib BarContainer
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from optimargin import ODMClassifierCV
+    >>> from optimargin.plotting import RelevanceDisplay
+    >>> model = ODMClassifierCV(max_evals=12).fit(*load_iris(return_X_y=True))
+    >>> display = RelevanceDisplay.from_estimator(model)
+    >>> len(display.bars_)
+    4
+    """
+
+    def __init__(self, names, relevance):
+        self.names, self.relevance = names, relevance
+
+    @classmethod
+    def from_estimator(cls, estimator, *, names=None, max_features=20, ax=None):
+        """Draw the most relevant features of a search.
+
+        Parameters
+        ----------
+        estimator : estimator
+            Fitted, with `feature_importances_`.
+        names : array-like of shape (n_features,), default=None
+            Names of the features; those that the data had, when not given.
+        max_features : int, default=20
+        ax : matplotlib Axes, default=None
+
+        Returns
+        -------
+        display : RelevanceDisplay
+        """
+        relevance = np.asarray(estimator.feature_importances_)
+        if names is None:
+            names = getattr(
+                estimator, "feature_names_in_", [f"feature {j}" for j in range(relevance.size)]
+            )
+        most = np.argsort(-relevance, kind="stable")[:max_features]
+        return cls(np.asarray(names, dtype=object)[most], relevance[most]).plot(ax=ax)
+
+    def plot(self, ax=None, **kwargs):
+        """Draw one bar per feature, the most relevant on top.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+        **kwargs : dict
+            For `matplotlib.axes.Axes.barh`.
+
+        Returns
+        -------
+        display : RelevanceDisplay
+        """
+        self.ax_ = new_axes(ax)
+        style = {"color": LINE_STYLES[0]["color"], **kwargs}
+        self.bars_ = self.ax_.barh(np.arange(len(self.names)), self.relevance, **style)
+        self.ax_.set_yticks(np.arange(len(self.names)), labels=[str(name) for name in self.names])
+        self.ax_.invert_yaxis()
+        self.ax_.set_xlabel("relevance: share of the squared distances")
+        return self
