@@ -177,26 +177,31 @@ def _select_odm_default(problem):
     return _chosen(problem, _odm_cv(problem).fit(problem.X, problem.y))
 
 
-def _select_restricted(problem, *, C2_is_C1=False, no_C2=False, no_band=False):
-    """Choose by the same search as the full machine, with some of its parameters fixed."""
-    bounds = ODM.bounds.copy()
-    if C2_is_C1:
-        bounds[1] = 0.0  # log2 C2 / C1
-    if no_band:
-        bounds[2] = 0.0
-    kind = type("Restricted", (_Hinge if no_C2 else ODM,), {"bounds": bounds, "spread": None})
+def _select_restricted(problem, *, share=None, no_band=False):
+    """Choose by the same search as the full machine, with ``C2 / C1 = share`` or ``D = 0``."""
+
+    class Restricted(ODM):
+        """The machine with some parameters fixed: their coordinates do not matter."""
+
+        @classmethod
+        def at(cls, x, unit):
+            """Return the parameters at coordinates of the search."""
+            found = super().at(x, unit)
+            if share is not None:
+                found["C2"] = share * found["C1"]
+            return {**found, "D": 0.0} if no_band else found
+
+        @classmethod
+        def chain(cls, by_loss):
+            """Return derivatives by the coordinates, zero by those that do not matter."""
+            by_x = super().chain(by_loss)
+            by_x[1] *= share is None
+            by_x[2] *= not no_band
+            return by_x
+
     search = _odm_cv(problem)
-    search._objective_type = kind
+    search._objective_type = Restricted
     return _chosen(problem, search.fit(problem.X, problem.y))
-
-
-class _Hinge(ODM):
-    """The machine without a penalty above the band."""
-
-    @classmethod
-    def at(cls, x, unit):
-        """Return C1 and D; C2 is zero."""
-        return {**super().at(x, unit), "C2": 0.0}
 
 
 def _select_odm_widths(problem):
@@ -335,7 +340,7 @@ METHODS = {
             "ODM, C2 = 0",
             "As 'ODM, no grid' without a penalty above the band: the squared hinge loss.",
             _REGULAR,
-            partial(_select_restricted, no_C2=True),
+            partial(_select_restricted, share=0.0),
             partial(_build_odm, fit_intercept=True),
         ),
         Method(
@@ -343,7 +348,7 @@ METHODS = {
             "ODM, least squares",
             "As 'ODM, no grid' with C1 = C2 and D = 0: least squares of the margins.",
             _REGULAR,
-            partial(_select_restricted, C2_is_C1=True, no_band=True),
+            partial(_select_restricted, share=1.0, no_band=True),
             partial(_build_odm, fit_intercept=True),
         ),
         Method(
