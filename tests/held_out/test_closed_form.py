@@ -136,7 +136,7 @@ def test_multiclass_columns_are_the_binary_problems(estimator):
     X, y = make_classification(
         n_samples=60, n_features=5, n_informative=4, n_redundant=0, n_classes=3, random_state=0
     )
-    model = make(estimator, 32.0, 8.0, 0.1).fit(X, y)
+    model = make(estimator, 32.0, 8.0, 0.1).set_params(multi_class="ovr").fit(X, y)
     scores = model.loo_decision_function()
     assert scores.shape == (60, 3)
     for k in range(3):
