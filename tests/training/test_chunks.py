@@ -55,7 +55,10 @@ def test_any_cutting_gives_the_same_objective(
     X = sp.csr_array(np.where(X > 1.5, X, 0)) if sparse else X
     weight = np.random.default_rng(1).integers(0, 4, len(y)).astype(float) if weighted else None
     model = LinearODMClassifier(
-        fit_intercept=fit_intercept, class_weight="balanced" if balanced else None, tol=1e-10
+        fit_intercept=fit_intercept,
+        class_weight="balanced" if balanced else None,
+        multi_class="ovr",
+        tol=1e-10,
     )
     whole = model.fit(X, y, weight).objective_
     model.fit_chunks(ListedChunks(X, y, weight, cuts))
