@@ -18,6 +18,11 @@ from optimargin._core._rows cimport Rows
 
 import numpy as np
 
+cdef extern from "band_loss.h" nogil:
+    double band_minimiser "optimargin_band_minimiser"(
+        double s, double t, double D, double ridge1, double ridge2, double q, double p, double f
+    )
+
 
 # A variable is skipped while its gradient is further from moving it than this share of the largest
 # violation of the last epoch. Certificates use all variables: a wrong guess only costs time.
@@ -65,13 +70,9 @@ cdef class BandStep(Step):
         self.D = D
 
     cdef double solve(self, Py_ssize_t i, double q, double p, double f) noexcept nogil:
-        cdef double s = self.orientation[i]
-        cdef double rest = s * (q * p + self.target[i] - f)
-        if rest > self.D:
-            return s * (rest - self.D) / (q + self.ridge1[i])
-        if rest < -self.D:
-            return s * (rest + self.D) / (q + self.ridge2[i])
-        return 0.0
+        return band_minimiser(
+            self.orientation[i], self.target[i], self.D, self.ridge1[i], self.ridge2[i], q, p, f
+        )
 
     cdef double curvature(self, Py_ssize_t i, double p) noexcept nogil:
         if p == 0.0:

@@ -15,6 +15,19 @@
     const double penalty = ((r) > D ? C1 : 0.0) + ((r) < -D ? C2 : 0.0); \
     const double distance = below - above; /* one of them is zero */
 
+/* The minimiser over one dual variable of q (x - p)^2 / 2 + f (x - p) + x^2 ridge / 2 + D |x| - t x,
+   with ridge1 where s x > 0 and ridge2 where s x < 0. */
+OPTIMARGIN_INLINE double optimargin_band_minimiser(
+    double s, double t, double D, double ridge1, double ridge2, double q, double p, double f)
+{
+    const double rest = s * (q * p + t - f);
+    if (rest > D)
+        return s * (rest - D) / (q + ridge1);
+    if (rest < -D)
+        return s * (rest + D) / (q + ridge2);
+    return 0.0;
+}
+
 OPTIMARGIN_VECTOR_CLONES static double optimargin_band_evaluate(
     const double *restrict decision, double offset, const double *target, const double *orientation,
     const double *restrict weight, double C1, double C2, double D,

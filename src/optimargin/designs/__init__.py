@@ -6,6 +6,7 @@ from optimargin.designs.gram import GramDesign, LinearGramDesign
 from optimargin.designs.landmarks import LandmarkDesign
 from optimargin.designs.panels import PanelDesign
 from optimargin.designs.pivots import RandomPivots
+from optimargin.designs.tiles import TileDesign
 
 LINEAR_DESIGNS = (FeatureDesign, LinearGramDesign)
 """Designs of linear data: their coefficients can be turned into those of features, and back."""
@@ -21,6 +22,7 @@ __all__ = [
     "PanelDesign",
     "RandomPivots",
     "SampleSpaceDesign",
+    "TileDesign",
     "canonical",
     "total_variance",
 ]

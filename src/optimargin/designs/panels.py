@@ -17,12 +17,11 @@ from optimargin._core import _gram
 from optimargin._core._rows import GramRows
 from optimargin._threads import for_each, n_threads_for
 from optimargin.designs.base import SampleSpaceDesign
+from optimargin.designs.rounding import RoundingProbe
 from optimargin.kernels import RowCache
 
 _PANEL_ROWS = 128
 _SMALL_BLOCK = 4e7  # bytes that any limit has room for
-_ROWS_PER_PROBE, _FEWEST_PROBES, _MOST_PROBES = 128, 8, 64  # rows that rounding is measured on
-_ROUNDING_MARGIN = 4.0  # between the largest effect of rounding measured and the largest of all
 _PANEL_SHARE = 0.75  # of the limit, where not all fits; the rest is left to preconditioners
 
 
@@ -129,6 +128,9 @@ class PanelDesign(SampleSpaceDesign):
         self._capacity = Panels.capacity(_PANEL_SHARE * self._free_bytes, kernel.dtype)
         self._make_precise = precise_kernel
         self.is_rounded = precise_kernel is not None
+        self._probe = RoundingProbe(
+            lambda: self._precise_kernel, kernel.block, kernel.rounding_scale()
+        )
         self._on_crowded = None if complete else on_crowded
 
     @cached_property
@@ -145,37 +147,9 @@ class PanelDesign(SampleSpaceDesign):
         """The design in double precision where a solver needed that, otherwise this one."""
         return vars(self).get("precise", self)
 
-    @cached_property
-    def _rounding_sample(self):
-        """What rounding changes in some rows: the longest ones and some evenly spaced."""
-        scale = self._kernel.rounding_scale()
-        n_half = min(max(self.n_samples // _ROWS_PER_PROBE, _FEWEST_PROBES), _MOST_PROBES) // 2
-        longest = np.argsort(scale, kind="stable")[-n_half:]
-        spaced = np.arange(0, self.n_samples, max(self.n_samples // n_half, 1))
-        rows = np.union1d(longest, spaced)
-        return scale, rows, self._precise_kernel.block(rows) - self._kernel.block(rows)
-
-    def rounding(self, coef):
-        """Return what rounding of kernel values can do: measured on a few rows, times a margin.
-
-        Parameters
-        ----------
-        coef : ndarray of shape (n_samples,)
-
-        Returns
-        -------
-        decision_error : ndarray of shape (n_samples,)
-            A bound on the change of ``decision(coef)``.
-        value_error : ndarray of shape (n_samples,)
-            u such that kernel value (i, j) changes by at most ``u_i u_j``.
-        """
-        scale, rows, change = self._rounding_sample
-        used = scale > 0
-        inverse = np.divide(1.0, scale, out=np.zeros_like(scale), where=used)
-        measured = np.abs(change @ coef) * inverse[rows]
-        unit = (np.abs(change) * inverse * inverse[rows, None]).max(initial=0.0)
-        margin = _ROUNDING_MARGIN
-        return margin * measured.max(initial=0.0) * scale, np.sqrt(margin * unit) * scale
+    def rounding(self, coef, decision, weight):
+        """Return what rounding can do; see `RoundingProbe`."""
+        return self._probe.effects(coef, decision, weight)
 
     def part(self, rows):
         """Return the design of the samples `rows` alone, to be used before this one."""

@@ -6,7 +6,7 @@ from numbers import Integral, Real
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from optimargin.designs import FeatureDesign
+from optimargin.designs import FeatureDesign, TileDesign
 from optimargin.designs.base import SampleSpaceDesign
 from optimargin.estimators._base import BaseLearner, Registered
 from optimargin.kernels import KERNELS, KernelChoice, kernel_class, one_or_each
@@ -26,7 +26,7 @@ KERNEL_CONSTRAINTS: dict = {
 
 
 def _takes_samples(solver):
-    return solver.works_with(SampleSpaceDesign)
+    return any(solver.works_with(design) for design in (SampleSpaceDesign, TileDesign))
 
 
 def _takes_features(solver):

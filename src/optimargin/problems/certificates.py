@@ -35,14 +35,13 @@ def gap_with_rounding(problem, point):
         Over a design that `is_rounded`.
     point : Point
     """
-    design, weight = problem.design, problem.target.weight
-    smoothness = problem.loss.smoothness
-    decision_error, value_error = design.rounding(point.coef)
-    by_coefficients = np.sqrt(coefficient_gap(problem, point)) + np.sqrt(
-        0.5 * smoothness * (weight @ np.square(decision_error))
+    design = problem.design
+    by_coefficients = sum(coefficient_roots(problem, point.coef, point.decision, point.value))
+    mean_square, largest, value_error = design.rounding(
+        point.coef, point.decision, problem.target.weight
     )
     longest = np.sqrt(np.max(design.squared_norms, initial=0.0))
-    moved = smoothness * (weight @ decision_error + decision_error.max(initial=0.0))
+    moved = problem.loss.smoothness * (np.sqrt(mean_square) + largest)
     by_pulls = np.sqrt(point.gap) + (
         longest * moved + value_error @ np.abs(point.residual)
     ) / np.sqrt(2.0)
@@ -50,18 +49,38 @@ def gap_with_rounding(problem, point):
     return relative_gap(point.value, gap, point.gap_floor)
 
 
-def coefficient_gap(problem, point):
+def coefficient_roots(problem, coef, decision, value):
+    """Return the roots of two gaps: that of the coefficients, and what rounding adds to it.
+
+    The square of their sum is a bound for kernel values that are not rounded. Parameters are those
+    of `coefficient_gap`, over a design that `is_rounded`.
+    """
+    own = coefficient_gap(problem, coef, decision, value)
+    mean_square = problem.design.rounding(coef, decision, problem.target.weight)[0]
+    return np.sqrt(own), np.sqrt(0.5 * problem.loss.smoothness * mean_square)
+
+
+def coefficient_gap(problem, coef, decision, value):
     """Return the duality gap with the coefficients, made to sum to zero, as dual point.
 
     A difference of two objectives, and so never below their rounding.
+
+    Parameters
+    ----------
+    problem : AdditiveProblem
+        In sample space.
+    coef, decision : ndarray of shape (n_samples,)
+    value : float
+        The objective.
     """
-    coef, norm = point.coef, np.abs(point.coef).sum()
-    square = point.coef @ point.decision
+    norm = np.abs(coef).sum()
+    square = coef @ decision
+    balanced = coef
     if problem.fit_intercept and norm > 0:
         # Coefficients of one sign grow and the others shrink, in proportion.
         total = coef.sum()
-        coef = coef - total / norm * np.abs(coef)
-        square -= 2 * total / norm * (np.abs(point.coef) @ point.decision)
+        balanced = coef - total / norm * np.abs(coef)
+        square -= 2 * total / norm * (np.abs(coef) @ decision)
         square += total**2 * np.max(problem.design.squared_norms, initial=0.0)
-    gap = point.value + 0.5 * square + problem.loss.conjugate(coef, problem.target)
-    return max(gap, _ROUNDING * abs(point.value))
+    gap = value + 0.5 * square + problem.loss.conjugate(balanced, problem.target)
+    return max(gap, _ROUNDING * abs(value))

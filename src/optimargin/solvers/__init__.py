@@ -1,6 +1,7 @@
 """How it is minimised: one file per solver, and the one place where a name becomes a class."""
 
 from optimargin.solvers.base import Solution, Solver, UnsuitableProblemError
+from optimargin.solvers.block_cd import BlockCD
 from optimargin.solvers.chunked_newton import ChunkedNewton
 from optimargin.solvers.dcd import DualCD
 from optimargin.solvers.interior_point import InteriorPoint
@@ -14,6 +15,7 @@ SOLVERS: dict[str, type[Solver]] = {
     "newton": Newton,
     "newton_cg": NewtonCG,
     "dcd": DualCD,
+    "bcd": BlockCD,
     "svrg": SVRG,
 }
 
@@ -29,6 +31,7 @@ __all__ = [
     "LDM_SOLVERS",
     "SOLVERS",
     "SVRG",
+    "BlockCD",
     "ChunkedNewton",
     "DualCD",
     "InteriorPoint",

@@ -105,6 +105,7 @@ class Solver(ABC):
 
     problem_type: ClassVar[Any] = AdditiveProblem
     design_type: ClassVar[type | tuple[type, ...]] = Design
+    solves_together: ClassVar[bool] = False
 
     def __init__(
         self, *, tol: float, max_iter: int, seed: int = 0, on_iteration: OnIteration | None = None
@@ -120,6 +121,13 @@ class Solver(ABC):
         self.check(problem)
         solution = self._solve(problem, coef, intercept)
         return replace(solution, stopped=True) if self.stopped else solution
+
+    def solve_together(self, problems: list, starts: list) -> list[Solution]:
+        """Minimise problems over the same design, each from its own start.
+
+        Solvers that `solves_together` share the passes over the data.
+        """
+        return [self.solve(problem, *start) for problem, start in zip(problems, starts, strict=True)]
 
     @abstractmethod
     def _solve(self, problem: Any, coef, intercept: float) -> Solution:

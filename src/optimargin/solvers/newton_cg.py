@@ -278,7 +278,7 @@ class _SampleSpace(Space):
         gap = point.relative_gap
         if gap <= self.solver.tol:
             return gap
-        own = coefficient_gap(self.problem, point)
+        own = coefficient_gap(self.problem, point.coef, point.decision, point.value)
         return min(gap, relative_gap(point.value, own, point.gap_floor))
 
     def finish(self, point):

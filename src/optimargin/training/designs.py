@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
-from optimargin.designs import FeatureDesign, GramDesign, LinearGramDesign, PanelDesign
+from optimargin.designs import FeatureDesign, GramDesign, LinearGramDesign, PanelDesign, TileDesign
 from optimargin.designs.base import Design
 from optimargin.kernels import PreparedKernel, gram_matrix
 
@@ -109,16 +109,33 @@ def _panels(plan, kernel, X, weight, fit_intercept, notify):
     if not prepared.is_finite():
         prepared = precise_kernel()
     prepared.check_finite()
+    return MadeDesign(_panel_design(plan, prepared, precise_kernel, notify))
+
+
+def _panel_design(plan, prepared, precise_kernel, notify):
     is_rounded = prepared.dtype != np.float64
 
     def on_crowded(n_active, capacity):
-        notify(CrowdedMemory(n_active, capacity, X.shape[0]))
+        notify(CrowdedMemory(n_active, capacity, prepared.n_samples))
 
-    design = PanelDesign(
+    return PanelDesign(
         prepared,
         max_bytes=plan.max_bytes,
         precise_kernel=precise_kernel if is_rounded else None,
         on_crowded=on_crowded,
+    )
+
+
+def _tiles(plan, kernel, X, weight, fit_intercept, notify):
+    def precise_kernel():
+        return PreparedKernel(kernel, X, np.float64)
+
+    prepared = PreparedKernel(kernel, X, np.float32)
+    design = TileDesign(
+        prepared,
+        fixed_point=plan.dtype == np.uint16,
+        precise_kernel=precise_kernel,
+        make_precise=lambda: _panel_design(plan, prepared, precise_kernel, notify),
     )
     return MadeDesign(design)
 
@@ -128,4 +145,5 @@ DESIGNS: dict[str, Callable[..., MadeDesign]] = {
     "linear_gram": _linear_gram,
     "gram": _gram,
     "panels": _panels,
+    "tiles": _tiles,
 }

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from optimargin._checks import sum_of_squares
-from optimargin.designs import LandmarkDesign
+from optimargin.designs import LandmarkDesign, TileDesign
 from optimargin.designs.base import FeatureSpaceDesign
 from optimargin.kernels import Kernel
 from optimargin.losses import BandLoss
@@ -33,6 +33,9 @@ _OPERATIONS_OF_AN_EPOCH = 70.0
 _DIRECT_UP_TO = 700  # samples up to which factorisations are fastest
 _EXACT_UP_TO = 100_000  # samples of an exact kernel fit, unless one insists on it
 _FLOAT32_TOL = 1e-8  # above it, rounding kernel values to float32 rarely matters for the gap
+_FIXED_POINT_TOL = 3e-5  # the same for 16 bits
+_BLOCKS_TOL = 1e-7  # below it, block descent takes more passes than Newton steps do
+_BLOCKS_CURVATURE = 32.0  # of the loss of one sample, in units of 1 / kernel value: the same
 
 # Landmarks: benchmarks/large_kernel.py
 _DOUBLE_UP_TO = 1 << 24  # kernel values up to which double precision costs nothing that matters
@@ -387,8 +390,7 @@ def _plan_kernel(X, objective, kernel, options):
     n_samples = X.shape[0]
     solver = options.solver
     if solver == "auto":
-        size = min(X.shape) if kernel.is_linear else n_samples
-        solver = "newton" if size <= _DIRECT_UP_TO else "newton_cg"
+        solver = _choose_kernel_solver(X, objective, kernel, options)
     wide_and_sparse = issparse(X) and n_samples < X.shape[1]
     if kernel.is_linear and solver == "newton" and not wide_and_sparse:
         # Only at the exact optimum are w and the sum over support vectors the same.
@@ -399,6 +401,12 @@ def _plan_kernel(X, objective, kernel, options):
             f"X has {n_samples} samples: the exact kernel solver is meant for at most "
             f"{_EXACT_UP_TO}. Set approximation='nystrom' for a model of few landmarks, use a "
             "linear model, or insist on the exact one with solver='newton_cg'."
+        )
+    if solver == "bcd":
+        check_blocks(kernel, n_samples, options)
+        fixed_point = options.tol >= _FIXED_POINT_TOL
+        return Plan(
+            solver, "tiles", np.dtype(np.uint16 if fixed_point else np.float32), options.max_bytes
         )
     exactly = {"exact_up_to": np.inf} if kernel.is_linear and solver == "newton" else {}
     if solver == "newton" or not kernel.is_positive_semidefinite:
@@ -411,6 +419,40 @@ def _plan_kernel(X, objective, kernel, options):
         return Plan(solver, "gram")
     # Half for the rows that coordinate descent keeps, half for what certifies it.
     return Plan(solver, "panels", np.dtype(np.float64), options.max_bytes / 2)
+
+
+def _choose_kernel_solver(X, objective, kernel, options):
+    """Return the solver that was fastest in the benchmarks for a kernel and a loss of this kind."""
+    n_samples = X.shape[0]
+    size = min(X.shape) if kernel.is_linear else n_samples
+    if size <= _DIRECT_UP_TO:
+        return "newton"
+    is_band = issubclass(objective.loss_type, BandLoss)
+    if not (is_band and kernel.has_width and options.tol >= _BLOCKS_TOL):
+        return "newton_cg"
+    fits = _tile_bytes(n_samples, options) <= options.max_bytes
+    curvature = objective.loss().smoothness / n_samples
+    return "bcd" if fits and curvature <= _BLOCKS_CURVATURE else "newton_cg"
+
+
+def _tile_bytes(n_samples, options):
+    return TileDesign.n_bytes(n_samples, fixed_point=options.tol >= _FIXED_POINT_TOL)
+
+
+def check_blocks(kernel, n_samples, options):
+    """Raise a clear error for what block coordinate descent does not work with."""
+    if not kernel.has_width:
+        raise ValueError(
+            f"solver='bcd' works with radial kernels, such as 'rbf', not with the {kernel.name} "
+            "kernel: use solver='auto' or 'newton_cg'."
+        )
+    n_bytes = _tile_bytes(n_samples, options)
+    if n_bytes > options.max_bytes:
+        raise ValueError(
+            f"solver='bcd' keeps the kernel values of {n_samples} samples, which takes "
+            f"{n_bytes / 1e6:.0f} MB: set cache_size to at least that, or use "
+            "solver='newton_cg'."
+        )
 
 
 def check_approximation(kernel, options):

@@ -1,6 +1,6 @@
 """From data to a fit: targets, design, problems, solver, model."""
 
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol
@@ -15,7 +15,7 @@ from optimargin.kernels import KernelChoice
 from optimargin.objectives import Objective
 from optimargin.problems.additive import AdditiveProblem
 from optimargin.problems.base import GAP_FLOOR, relative_gap
-from optimargin.solvers.base import OnIteration
+from optimargin.solvers.base import OnIteration, Solution
 from optimargin.targets import Target, shared_weight
 from optimargin.training.certificates import certify_features, certify_samples
 from optimargin.training.designs import make_design
@@ -277,10 +277,31 @@ def solve_all(problems, starts, *, targets, objective, options, plan, progress):
         **plan.solver_options,
     }
     own_threads = make_solver(**settings).own_threads(problems[0].design)
-    solutions = []
+    solutions: list[Solution] = []
     with one_blas_thread() if own_threads else nullcontext():
+        if make_solver.solves_together:
+            with ExitStack() as stack:
+                listeners = [stack.enter_context(progress.problem()) for _ in problems]
+                solver = make_solver(**settings, on_iteration=_to_all(listeners))
+                found = solver.solve_together(problems, starts)
+            return [
+                solution.in_units_of_y(target.scale)
+                for solution, target in zip(found, targets, strict=True)
+            ]
         for problem, start, target in zip(problems, starts, targets, strict=True):
             with progress.problem() as on_iteration:
                 solver = make_solver(**settings, on_iteration=on_iteration)
                 solutions.append(solver.solve(problem, *start).in_units_of_y(target.scale))
     return solutions
+
+
+def _to_all(listeners):
+    """Return one who listens to iterations for all of them, or None."""
+    if None in listeners:
+        return None
+
+    def begin():
+        ends = [listener() for listener in listeners]
+        return lambda: any([end() for end in ends])
+
+    return begin
