@@ -84,6 +84,7 @@ class KernelForm(BaseLearner):
             self.support_vectors_,
             self.dual_coef_,
             self.intercept_,
+            float(np.max(getattr(self, "dual_gap_", 0.0))),
         )
 
     @property

@@ -83,7 +83,7 @@ class ODMClassifier(PredictionSets, LandmarkForm, Probabilities):
         Memory for kernel values in MB, for "newton_cg", "dcd" and approximations. Where the whole
         Gram matrix does not fit, "newton_cg" keeps the values between samples outside the band:
         a large `D` and a small `C2` leave few of them. What does not fit is computed anew.
-    tol : float, default=1e-6
+    tol : float, default=1e-4
         The fit ends once the certified duality gap, relative to the objective, is at most
         `tol`.
     max_iter : int, default=1000
@@ -201,7 +201,7 @@ class ODMClassifier(PredictionSets, LandmarkForm, Probabilities):
         approximation=None,
         n_components="auto",
         cache_size=2000,
-        tol=1e-6,
+        tol=1e-4,
         max_iter=1000,
         class_weight=None,
         multi_class="auto",

@@ -182,7 +182,7 @@ class ODMClassifierCV(RelevanceSearch, KernelSelectionCV, _ODMSelectionCV):
         verbose=0,
         solver="auto",
         cache_size=2000,
-        tol=1e-6,
+        tol=1e-4,
         max_iter=1000,
         class_weight=None,
         multi_class="auto",

@@ -99,7 +99,7 @@ class ODMRegressor(_BandRegressor, LandmarkForm):
     cache_size : float, default=2000
         Megabytes for kernel values that "newton_cg" and "dcd" keep. "newton" needs the whole
         kernel matrix.
-    tol : float, default=1e-6
+    tol : float, default=1e-4
         The fit ends once the certified duality gap, relative to the objective of the best
         constant model, is at most `tol`.
     max_iter : int, default=1000
@@ -194,7 +194,7 @@ class ODMRegressor(_BandRegressor, LandmarkForm):
         approximation=None,
         n_components="auto",
         cache_size=2000,
-        tol=1e-6,
+        tol=1e-4,
         max_iter=1000,
         random_state=None,
     ):

@@ -222,7 +222,7 @@ class ODMRegressorCV(KernelSelectionCV, _ODMRegressorCV):
         verbose=0,
         solver="auto",
         cache_size=2000,
-        tol=1e-6,
+        tol=1e-4,
         max_iter=1000,
         random_state=0,
     ):

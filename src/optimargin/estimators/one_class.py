@@ -75,7 +75,7 @@ class OneClassODM(OutlierDetector, LandmarkForm):
     cache_size : float, default=2000
         Megabytes for kernel values that "newton_cg" and "dcd" keep. "newton" needs the whole
         kernel matrix.
-    tol : float, default=1e-6
+    tol : float, default=1e-4
         The fit ends once the certified duality gap, relative to the objective, is at most
         `tol`.
     max_iter : int, default=1000
@@ -172,7 +172,7 @@ class OneClassODM(OutlierDetector, LandmarkForm):
         approximation=None,
         n_components="auto",
         cache_size=2000,
-        tol=1e-6,
+        tol=1e-4,
         max_iter=1000,
         random_state=None,
     ):

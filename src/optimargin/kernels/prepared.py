@@ -228,7 +228,7 @@ class RowCache:
         return row
 
 
-def kernel_product(kernel, X, Y, V):
+def kernel_product(kernel, X, Y, V, dtype=np.float64):
     """Return ``kernel(X, Y) @ V`` without ever holding the whole kernel matrix.
 
     Parameters
@@ -237,6 +237,8 @@ def kernel_product(kernel, X, Y, V):
     X : {ndarray, CSR} of shape (n_samples_X, n_features)
     Y : {ndarray, CSR} of shape (n_samples_Y, n_features)
     V : ndarray of shape (n_samples_Y, n_vectors)
+    dtype : numpy dtype
+        The precision of the kernel values; sums of many are in float64.
 
     Returns
     -------
@@ -249,10 +251,18 @@ def kernel_product(kernel, X, Y, V):
         for rows in blocks:
             out[rows] = kernel(X[rows], Y) @ V
         return out
-    prepared = PreparedKernel(kernel, Y, np.float64)  # the numbers that the fit was certified for
+    prepared = PreparedKernel(kernel, Y, dtype)
+    vectors = np.ascontiguousarray(V.T, dtype=np.float64)
 
     def fill(rows):
-        out[rows] = prepared.against(X[rows]) @ V
+        values = prepared.against(X[rows])
+        if values.dtype == np.float64:
+            out[rows] = values @ V
+            return
+        sums = np.empty((len(vectors), values.shape[0]))
+        for v, total in zip(vectors, sums, strict=True):
+            rows_product(values, v, total)
+        out[rows] = sums.T
 
     for_each(fill, blocks, work=10 * X.shape[0] * Y.shape[0])
     return out

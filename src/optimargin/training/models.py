@@ -17,6 +17,9 @@ from optimargin.designs.base import SampleSpaceDesign
 from optimargin.kernels import Kernel, kernel_product
 
 
+_ROUGH_GAP = 1e-8  # beside which rounding of kernel values to float32 is small
+
+
 class OtherDataError(ValueError):
     """A model does not belong to the data given."""
 
@@ -69,6 +72,9 @@ class KernelModel:
         Empty for a precomputed kernel.
     dual_coef : ndarray of shape (n_outputs, n_SV)
     intercept : ndarray of shape (n_outputs,)
+    dual_gap : float
+        The largest of the outputs. A fit that is not more precise than float32 kernel values
+        are is as well served by these.
     """
 
     kernel: Kernel
@@ -76,6 +82,7 @@ class KernelModel:
     vectors: Any
     dual_coef: np.ndarray
     intercept: np.ndarray
+    dual_gap: float = 0.0
 
     @classmethod
     def of(cls, kernel, design, projector, solutions, X, rows) -> "KernelModel":
@@ -115,7 +122,9 @@ class KernelModel:
             return safe_sparse_dot(X, self.coef.T, dense_output=True) + self.intercept
         if self.kernel.is_precomputed:
             return X[:, self.support] @ self.dual_coef.T + self.intercept
-        return kernel_product(self.kernel, X, self.vectors, self.dual_coef.T) + self.intercept
+        dtype = np.float32 if self.dual_gap > _ROUGH_GAP else np.float64
+        V = self.dual_coef.T
+        return kernel_product(self.kernel, X, self.vectors, V, dtype) + self.intercept
 
     def attributes(self) -> dict[str, Any]:
         """Return the fitted attributes."""

@@ -33,9 +33,10 @@ _OPERATIONS_OF_AN_EPOCH = 70.0
 _DIRECT_UP_TO = 700  # samples up to which factorisations are fastest
 _EXACT_UP_TO = 100_000  # samples of an exact kernel fit, unless one insists on it
 _FLOAT32_TOL = 1e-8  # above it, rounding kernel values to float32 rarely matters for the gap
-_FIXED_POINT_TOL = 3e-5  # the same for 16 bits
-_BLOCKS_TOL = 1e-7  # below it, block descent takes more passes than Newton steps do
-_BLOCKS_CURVATURE = 32.0  # of the loss of one sample, in units of 1 / kernel value: the same
+_FIXED_POINT_TOL = 3e-5  # the same of 16 bits, with
+_FIXED_POINT_CURVATURE = 4.0  # of the loss of one sample at the most
+_BLOCKS_TOL = 1e-7  # below it, block descent takes more passes than Newton steps do,
+_BLOCKS_CURVATURE = 64.0  # and above it
 
 # Landmarks: benchmarks/large_kernel.py
 _DOUBLE_UP_TO = 1 << 24  # kernel values up to which double precision costs nothing that matters
@@ -403,8 +404,8 @@ def _plan_kernel(X, objective, kernel, options):
             "linear model, or insist on the exact one with solver='newton_cg'."
         )
     if solver == "bcd":
-        check_blocks(kernel, n_samples, options)
-        fixed_point = options.tol >= _FIXED_POINT_TOL
+        check_blocks(kernel, n_samples, objective, options)
+        fixed_point = _allows_fixed_point(n_samples, objective, options)
         return Plan(
             solver, "tiles", np.dtype(np.uint16 if fixed_point else np.float32), options.max_bytes
         )
@@ -430,23 +431,34 @@ def _choose_kernel_solver(X, objective, kernel, options):
     is_band = issubclass(objective.loss_type, BandLoss)
     if not (is_band and kernel.has_width and options.tol >= _BLOCKS_TOL):
         return "newton_cg"
-    fits = _tile_bytes(n_samples, options) <= options.max_bytes
-    curvature = objective.loss().smoothness / n_samples
-    return "bcd" if fits and curvature <= _BLOCKS_CURVATURE else "newton_cg"
+    fits = _tile_bytes(n_samples, objective, options) <= options.max_bytes
+    easy = _curvature(n_samples, objective) <= _BLOCKS_CURVATURE
+    return "bcd" if fits and easy else "newton_cg"
 
 
-def _tile_bytes(n_samples, options):
-    return TileDesign.n_bytes(n_samples, fixed_point=options.tol >= _FIXED_POINT_TOL)
+def _curvature(n_samples, objective):
+    """Return the curvature of the loss of one sample of mean weight; radial kernels are one."""
+    return objective.loss().smoothness / n_samples
 
 
-def check_blocks(kernel, n_samples, options):
+def _allows_fixed_point(n_samples, objective, options):
+    rough = options.tol >= _FIXED_POINT_TOL
+    return rough and _curvature(n_samples, objective) <= _FIXED_POINT_CURVATURE
+
+
+def _tile_bytes(n_samples, objective, options):
+    fixed_point = _allows_fixed_point(n_samples, objective, options)
+    return TileDesign.n_bytes(n_samples, fixed_point=fixed_point)
+
+
+def check_blocks(kernel, n_samples, objective, options):
     """Raise a clear error for what block coordinate descent does not work with."""
     if not kernel.has_width:
         raise ValueError(
             f"solver='bcd' works with radial kernels, such as 'rbf', not with the {kernel.name} "
             "kernel: use solver='auto' or 'newton_cg'."
         )
-    n_bytes = _tile_bytes(n_samples, options)
+    n_bytes = _tile_bytes(n_samples, objective, options)
     if n_bytes > options.max_bytes:
         raise ValueError(
             f"solver='bcd' keeps the kernel values of {n_samples} samples, which takes "
