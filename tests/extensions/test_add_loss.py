@@ -195,7 +195,9 @@ def independent_minimum(X, y, C):
 X, Y = two_classes(80, 4)
 
 
-@pytest.mark.parametrize("solver", sorted(SOLVERS))
+@pytest.mark.parametrize(
+    "solver", sorted(name for name in SOLVERS if SOLVERS[name].works_with(FeatureDesign))
+)
 def test_every_solver_finds_the_minimum(solver):
     model = StiffTailClassifier(8.0, solver=solver, tol=1e-9, max_iter=2000).fit(X, Y)
     found = objective(model.coef_[0], model.intercept_[0], X, Y, 8.0)

@@ -21,7 +21,10 @@ from tests.cases import (
 from tests.sampling import pairwise
 
 every_solver = pytest.mark.parametrize(("estimator", "solver"), ESTIMATOR_SOLVERS)
-every_kernel_solver = pytest.mark.parametrize("solver", solvers_of(ODMClassifier))
+# Block descent is for radial kernels that fit into memory.
+every_kernel_solver = pytest.mark.parametrize(
+    "solver", [solver for solver in solvers_of(ODMClassifier) if solver != "bcd"]
+)
 with_and_without_intercept = pytest.mark.parametrize("fit_intercept", [True, False])
 PENALTIES = [(4.0, 1.0, 0.2), (8.0, 0.0, 0.0), (2.0, 2.0, 0.0), (0.5, 16.0, 0.5)]
 MODELS = [
@@ -31,7 +34,12 @@ MODELS = [
     ODMClassifier(kernel="poly", degree=2, coef0=1.0),
     ODMClassifier(kernel=CauchyKernel()),
 ]
-MODEL_SOLVERS = [(model, solver) for model in MODELS for solver in solvers_of(type(model))]
+MODEL_SOLVERS = [
+    (model, solver)
+    for model in MODELS
+    for solver in solvers_of(type(model))
+    if solver != "bcd" or model.kernel == "rbf"
+]
 
 
 def every_model_and_solver(names, *lists):
@@ -191,7 +199,7 @@ def test_duplicated_rows_and_columns_do_not_break_a_solver(estimator, solver):
     y[:4] *= -1
     with warnings.catch_warnings():
         warnings.simplefilter("error", ConvergenceWarning)
-        model = estimator(4.0, 1.0, solver=solver, max_iter=5000).fit(X, y)
+        model = estimator(4.0, 1.0, solver=solver, tol=1e-6, max_iter=5000).fit(X, y)
     newton = estimator(4.0, 1.0, solver="newton").fit(X, y)
     assert model.objective_ == pytest.approx(newton.objective_, rel=2e-6)
 
@@ -204,7 +212,7 @@ def test_one_feature_is_enough(estimator, solver, fit_intercept, n_features):
     options = {"C1": 4.0, "C2": 1.0, "fit_intercept": fit_intercept}
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        model = estimator(solver=solver, **options).fit(X, y)
+        model = estimator(solver=solver, tol=1e-6, **options).fit(X, y)
     exact = estimator(solver="newton", **options).fit(X, y)
     assert model.objective_ == pytest.approx(exact.objective_, rel=2e-6)
 

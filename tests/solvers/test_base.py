@@ -21,6 +21,10 @@ from optimargin.solvers import (
 from tests.cases import labels_target, make_problem, two_classes
 
 every_solver = pytest.mark.parametrize("solver", SOLVERS.values(), ids=SOLVERS)
+every_feature_solver = pytest.mark.parametrize(
+    "solver",
+    [pytest.param(s, id=name) for name, s in SOLVERS.items() if s.works_with(FeatureDesign)],
+)
 every_ldm_solver = pytest.mark.parametrize("solver", LDM_SOLVERS.values(), ids=LDM_SOLVERS)
 
 
@@ -88,7 +92,7 @@ def test_a_new_solver_has_to_say_how_it_solves():
         Solver(tol=1e-6, max_iter=10)
 
 
-@every_solver
+@every_feature_solver
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_iterations_are_announced_at_their_begin_and_end(solver, fit_intercept):
     events = []
@@ -105,7 +109,7 @@ def test_iterations_are_announced_at_their_begin_and_end(solver, fit_intercept):
     np.testing.assert_array_equal(watched.coef, alone.coef)
 
 
-@every_solver
+@every_feature_solver
 def test_a_listener_can_end_a_solve(solver):
     n_ended = 0
 
@@ -144,7 +148,7 @@ def test_an_iteration_that_fails_is_ended_all_the_same(solver, monkeypatch):
     assert len(ended) >= 1
 
 
-@every_solver
+@every_feature_solver
 def test_a_start_at_the_solution_is_certified_there(solver):
     problem = additive_problem()
     best = Newton(tol=1e-14, max_iter=100).solve(problem)

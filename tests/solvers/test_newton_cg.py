@@ -63,7 +63,7 @@ def whole_models(moons):
     @cache
     def fit(make, penalties, fit_intercept):
         model = ODMClassifier(*penalties, gamma=10.0, fit_intercept=fit_intercept)
-        return model.set_params(solver="newton_cg").fit(make(moons[0]), moons[1])
+        return model.set_params(solver="newton_cg", tol=1e-6).fit(make(moons[0]), moons[1])
 
     return fit
 

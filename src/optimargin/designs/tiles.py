@@ -1,7 +1,7 @@
 """The Gram matrix of a kernel, all of it in memory, as tiles of its lower triangle.
 
-Values of radial kernels lie in [0, 1] and are kept as 16-bit fixed point, others as float32. Samples
-are in random order, so that every block of them is like all samples.
+Values of radial kernels lie in [0, 1] and are kept as 16-bit fixed point or as float32. Samples are
+in random order, so that every block of them is like all samples.
 """
 
 from collections.abc import Callable

@@ -65,11 +65,14 @@ class ODMClassifier(PredictionSets, LandmarkForm, Probabilities):
         Independent term of "poly" and "sigmoid".
     fit_intercept : bool, default=True
         Whether to fit an intercept; it is not penalised.
-    solver : {"auto", "newton", "newton_cg", "dcd"}, default="auto"
+    solver : {"auto", "newton", "newton_cg", "bcd", "dcd"}, default="auto"
         How the objective is minimised; all solvers reach the same model. "newton" factorises
         the Gram matrix, "newton_cg" iterates with kernel values in float32 (in float64
-        where `tol` is below 1e-8 or rounding matters), "dcd" is the paper's coordinate descent.
-        "auto" takes "newton" up to 700 samples and "newton_cg" past that.
+        where `tol` is below 1e-8 or rounding matters), "bcd" is coordinate descent by blocks
+        of samples on kernel values in 16 bits (in float32 where `tol` is below 3e-5 or
+        penalties are large), for radial kernels whose values fit into `cache_size`, and "dcd"
+        is the paper's coordinate descent. "auto" takes "newton" up to 700 samples; past that
+        "bcd" where penalties are moderate, and "newton_cg" otherwise.
     approximation : {"nystrom"} or None, default=None
         None solves with the kernel of all samples, for up to 100,000 of them. "nystrom"
         restricts w to the span of a few samples, the landmarks, which are chosen by randomly
@@ -80,8 +83,8 @@ class ODMClassifier(PredictionSets, LandmarkForm, Probabilities):
         Number of landmarks of an approximation. "auto" doubles them, from 128 to at most 4096,
         until the closed-form leave-one-out error falls by less than 5 % of itself.
     cache_size : float, default=2000
-        Memory for kernel values in MB, for "newton_cg", "dcd" and approximations. Where the whole
-        Gram matrix does not fit, "newton_cg" keeps the values between samples outside the band:
+        Memory for kernel values in MB, for all solvers but "newton", and for approximations.
+        Where the whole Gram matrix does not fit, "newton_cg" keeps the values between samples outside the band:
         a large `D` and a small `C2` leave few of them. What does not fit is computed anew.
     tol : float, default=1e-4
         The fit ends once the certified duality gap, relative to the objective, is at most

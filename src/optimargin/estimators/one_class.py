@@ -62,10 +62,11 @@ class OneClassODM(OutlierDetector, LandmarkForm):
     false_alarm_rate : float, default=0.05
         The share of new normal samples that may be taken for outliers, in (0, 0.5]. It needs
         about ``1 / false_alarm_rate`` samples; with fewer a warning says so.
-    solver : {"auto", "newton", "newton_cg", "dcd"}, default="auto"
+    solver : {"auto", "newton", "newton_cg", "bcd", "dcd"}, default="auto"
         How the objective is minimised; all solvers reach the same model. "newton" factorises
-        the kernel matrix and suits up to about a thousand samples, "newton_cg" iterates and
-        suits more, "dcd" is coordinate descent.
+        the kernel matrix and suits up to about a thousand samples, "newton_cg" and "bcd"
+        iterate and suit more ("bcd" for radial kernels and moderate penalties), "dcd" is
+        coordinate descent.
     approximation : {"nystrom"}, default=None
         With "nystrom" the model is restricted to the span of `n_components` landmarks: samples
         that are chosen at random where the ones before do not yet determine the kernel. For
@@ -73,7 +74,7 @@ class OneClassODM(OutlierDetector, LandmarkForm):
     n_components : int or "auto", default="auto"
         The number of landmarks. "auto" doubles it until leave-one-out scores stop rising.
     cache_size : float, default=2000
-        Megabytes for kernel values that "newton_cg" and "dcd" keep. "newton" needs the whole
+        Megabytes for kernel values that solvers keep. "newton" needs the whole
         kernel matrix.
     tol : float, default=1e-4
         The fit ends once the certified duality gap, relative to the objective, is at most

@@ -127,7 +127,9 @@ class Solver(ABC):
 
         Solvers that `solves_together` share the passes over the data.
         """
-        return [self.solve(problem, *start) for problem, start in zip(problems, starts, strict=True)]
+        return [
+            self.solve(problem, *start) for problem, start in zip(problems, starts, strict=True)
+        ]
 
     @abstractmethod
     def _solve(self, problem: Any, coef, intercept: float) -> Solution:

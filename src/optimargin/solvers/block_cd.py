@@ -47,6 +47,7 @@ _N_LANDMARKS = 200
 _STARTED = 4  # outputs, past which such models cost more than they save
 _GAP_SHARE = 0.7  # of the tolerance; the rest is for rounding,
 _ROUNDING_SHARE = 0.7  # which must not take more than this
+_VALUE_MARGIN = 2.0  # between the deviation of the objective and its largest error
 _MOST_CYCLES = 60
 _SLOW_AFTER = 10  # cycles, after which those to come are estimated
 _RECENT = 5  # by the last of them
@@ -279,16 +280,26 @@ class _Descent:
 
         If neither, lower the gap that is `allowed` without.
         """
-        problem, pull, decision = self._of_output(k)
-        value, _ = problem.value(pull, self.intercept[k], decision)
-        roots = coefficient_roots(problem, pull, decision, value)
-        certified, by_rounding = (
-            relative_gap(value, root**2, problem.gap_floor) for root in (sum(roots), roots[1])
-        )
+        _, _, certified, by_rounding = self._certificate(k)
         if certified <= tol or by_rounding > _ROUNDING_SHARE * tol:
             return True
         allowed[k] = _GAP_SHARE * (np.sqrt(tol) - np.sqrt(by_rounding)) ** 2
         return False
+
+    def _certificate(self, k):
+        """Return the objective and the intercept, the gap with rounding, and what that adds."""
+        problem, pull, decision = self._of_output(k)
+        value, intercept = problem.value(pull, self.intercept[k], decision)
+        roots = coefficient_roots(problem, pull, decision, value)
+        certified, by_rounding = (
+            relative_gap(value, root**2, problem.gap_floor) for root in (sum(roots), roots[1])
+        )
+        # The objective itself is rounded, too. Errors of decision values nearly add up at random.
+        _, at_pull, _ = problem.loss.evaluate(decision, problem.target, intercept)
+        error = roots[1] / np.sqrt(0.5 * problem.loss.smoothness)
+        of_value = error * np.linalg.norm(0.5 * pull - at_pull) * _VALUE_MARGIN
+        certified = max(certified, relative_gap(value, of_value, problem.gap_floor))
+        return value, intercept, certified, by_rounding
 
     def _of_output(self, k):
         """Return the problem, the variables and the decision values, in the order of the data."""
@@ -298,14 +309,13 @@ class _Descent:
     def solution(self, k, n_iter):
         """Return the solution of an output."""
         problem, pull, decision = self._of_output(k)
-        value, intercept = problem.value(pull, self.intercept[k], decision)
-        gap = sum(coefficient_roots(problem, pull, decision, value)) ** 2
+        value, intercept, certified, _ = self._certificate(k)
         return Solution(
             pull,
             float(intercept),
             problem.loss.evaluate(decision, problem.target, intercept)[1],
             value,
-            relative_gap(value, gap, problem.gap_floor),
+            certified,
             n_iter,
             decision + intercept,
         )

@@ -135,7 +135,7 @@ def _tiles(plan, kernel, X, weight, fit_intercept, notify):
         prepared,
         fixed_point=plan.dtype == np.uint16,
         precise_kernel=precise_kernel,
-        make_precise=lambda: _panel_design(plan, prepared, precise_kernel, notify),
+        make_precise=lambda: _panel_design(plan, precise_kernel(), None, notify),
     )
     return MadeDesign(design)
 

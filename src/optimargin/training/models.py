@@ -16,7 +16,6 @@ from optimargin.designs import (
 from optimargin.designs.base import SampleSpaceDesign
 from optimargin.kernels import Kernel, kernel_product
 
-
 _ROUGH_GAP = 1e-8  # beside which rounding of kernel values to float32 is small
 
 

@@ -302,6 +302,11 @@ def _to_all(listeners):
 
     def begin():
         ends = [listener() for listener in listeners]
-        return lambda: any([end() for end in ends])
+
+        def end():
+            answers = [end() for end in ends]
+            return any(answers)
+
+        return end
 
     return begin

@@ -1,0 +1,91 @@
+"""Block coordinate descent: the same optimum, for one output and for many, with honest claims."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_classification
+
+from optimargin import ODMClassifier, ODMRegressor, OneClassODM
+from optimargin.solvers import BlockCD
+
+
+def data(n_samples=900, n_classes=2, seed=0):
+    return make_classification(
+        n_samples, 6, n_informative=5, n_redundant=0, n_classes=n_classes, random_state=seed
+    )
+
+
+@pytest.mark.parametrize("tol", [1e-3, 1e-4, 1e-6])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize(
+    "penalties", [{}, {"C1": 900.0, "C2": 0.0}, {"C1": 900.0, "C2": 900.0, "D": 0.0}]
+)
+def test_the_optimum_is_within_the_claimed_gap(tol, fit_intercept, penalties):
+    X, y = data()
+    exact = ODMClassifier(solver="newton", tol=1e-10, fit_intercept=fit_intercept, **penalties).fit(
+        X, y
+    )
+    found = ODMClassifier(solver="bcd", tol=tol, fit_intercept=fit_intercept, **penalties)
+    found.fit(X, y)
+    assert found.dual_gap_ <= tol
+    difference = abs(found.objective_ - exact.objective_)
+    assert difference <= (found.dual_gap_ + exact.dual_gap_) * exact.objective_
+    assert np.mean(found.predict(X) == exact.predict(X)) > 0.99
+
+
+@pytest.mark.parametrize("n_classes", [3, 6])
+def test_all_classes_at_a_time_give_the_models_of_one_at_a_time(n_classes):
+    X, y = data(n_classes=n_classes)
+    model = ODMClassifier(solver="bcd").fit(X, y)
+    newton = ODMClassifier(solver="newton", tol=1e-10).fit(X, y)
+    assert (model.dual_gap_ <= 1e-4).all()
+    allowed = (model.dual_gap_ + newton.dual_gap_) * newton.objective_
+    assert (np.abs(model.objective_ - newton.objective_) <= allowed).all()
+
+
+def test_weights_are_repetitions():
+    X, y = data(800)
+    weight = np.random.default_rng(0).integers(0, 3, size=800)
+    weighted = ODMClassifier(solver="bcd", tol=1e-6, gamma=0.1).fit(X, y, sample_weight=weight)
+    repeated = ODMClassifier(solver="bcd", tol=1e-6, gamma=0.1)
+    repeated.fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
+    assert weighted.objective_ == pytest.approx(repeated.objective_, rel=2e-6)
+
+
+def test_few_samples_are_inside_the_band_without_a_trace():
+    X, y = data(1500)
+    model = ODMClassifier(solver="bcd", tol=1e-6).fit(X, y)
+    exact = ODMClassifier(solver="newton", tol=1e-10).fit(X, y)
+    assert model.support_.size <= 1.02 * exact.support_.size
+
+
+def test_regression_and_novelty_detection():
+    X, _ = data(1200)
+    y = np.sin(X[:, 0]) + 0.1 * X[:, 1]
+    for make, target in ((ODMRegressor, y), (OneClassODM, None)):
+        found = make(solver="bcd", tol=1e-6).fit(X, target)
+        exact = make(solver="newton", tol=1e-10).fit(X, target)
+        assert found.dual_gap_ <= 1e-6
+        assert found.objective_ == pytest.approx(exact.objective_, rel=3e-6)
+
+
+def test_large_penalties_are_left_to_newton_steps():
+    X, y = data()
+    hard = ODMClassifier(1e6, solver="bcd").fit(X, y)
+    assert hard.dual_gap_ <= 1e-4
+    assert ODMClassifier(1e6).fit(X, y).solver_ == "newton_cg"
+    assert ODMClassifier().fit(X, y).solver_ == "bcd"
+
+
+def test_results_do_not_depend_on_chance_or_threads():
+    X, y = data(1000)
+    first, second = (ODMClassifier(solver="bcd").fit(X, y).dual_coef_ for _ in range(2))
+    np.testing.assert_array_equal(first, second)
+
+
+def test_what_it_cannot_do_is_said_in_words():
+    X, y = data(200)
+    with pytest.raises(ValueError, match="works with radial kernels"):
+        ODMClassifier(solver="bcd", kernel="poly").fit(X, y)
+    with pytest.raises(ValueError, match="set cache_size"):
+        ODMClassifier(solver="bcd", cache_size=0.01).fit(X, y)
+    assert BlockCD.solves_together
