@@ -37,7 +37,7 @@ def iris():
 def test_one_vs_rest_equals_separate_binary_fits(model, iris):
     X, y = iris
     K = training_input(model, X)
-    joint = clone(model).fit(K, y)
+    joint = clone(model).set_params(multi_class="ovr").fit(K, y)
     scores = joint.decision_function(K)
     assert scores.shape == (len(X), 3)
     for k in range(3):

@@ -47,10 +47,11 @@ def test_exact_folds_equal_grid_search(selector, estimator, gammas, class_weight
     X, y = X[150 - 50 * n_classes :], y[150 - 50 * n_classes :]
     cv = StratifiedKFold(4, shuffle=True, random_state=0)
     of_kernel = {} if gammas is None else {"gammas": gammas}
-    settings = {"cv": cv, "class_weight": class_weight, "calibration": None}
+    weights = {"class_weight": class_weight, "multi_class": "ovr"}
+    settings = {"cv": cv, "calibration": None, **weights}
     chosen = selector(**GRID, **of_kernel, **settings).fit(X, y)
     param_grid = PARAM_GRID | ({} if gammas is None else {"gamma": gammas})
-    reference = GridSearchCV(estimator(class_weight=class_weight), param_grid, cv=cv).fit(X, y)
+    reference = GridSearchCV(estimator(**weights), param_grid, cv=cv).fit(X, y)
     assert chosen.cv_results_["params"] == reference.cv_results_["params"]
     for key in ("mean_test_score", "std_test_score", "split2_test_score", "rank_test_score"):
         np.testing.assert_allclose(

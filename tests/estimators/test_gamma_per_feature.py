@@ -109,7 +109,7 @@ def test_onnx_carries_it(data):
 
 def test_chunks_carry_it(data):
     X, y = data
-    model = ODMClassifier(gamma=GAMMAS, approximation="nystrom", n_components=80)
+    model = ODMClassifier(gamma=GAMMAS, approximation="nystrom", n_components=80, tol=1e-6)
     chunked = clone(model).fit_chunks(ArrayChunks(X, y, chunk_rows=30))
     np.testing.assert_allclose(
         chunked.decision_function(X),

@@ -42,7 +42,7 @@ def kernel_of(model, X, Y):
 def test_decision_is_the_kernel_with_the_support_vectors(model, n_classes):
     X, _ = two_classes()
     y = np.arange(60) % n_classes
-    fitted = clone(model).fit(X, y)
+    fitted = clone(model).set_params(multi_class="ovr").fit(X, y)
     new = two_classes(seed=1)[0]
     K = kernel_of(fitted, new, fitted.support_vectors_)
     expected = K @ fitted.dual_coef_.T + fitted.intercept_

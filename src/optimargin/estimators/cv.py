@@ -92,6 +92,7 @@ class BaseSelectionCV(
     _objective_type: type[Objective]
     _tuned: type[BaseLearner]
     _task_type: type[Task]
+    max_time: float | None = None  # unless a subclass has it as a parameter
 
     _parameter_constraints: dict = {
         "fit_intercept": ["boolean"],

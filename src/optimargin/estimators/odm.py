@@ -84,8 +84,9 @@ class ODMClassifier(PredictionSets, LandmarkForm, Probabilities):
         until the closed-form leave-one-out error falls by less than 5 % of itself.
     cache_size : float, default=2000
         Memory for kernel values in MB, for all solvers but "newton", and for approximations.
-        Where the whole Gram matrix does not fit, "newton_cg" keeps the values between samples outside the band:
-        a large `D` and a small `C2` leave few of them. What does not fit is computed anew.
+        Where the whole Gram matrix does not fit, "newton_cg" keeps the values between samples
+        outside the band: a large `D` and a small `C2` leave few of them. What does not fit is
+        computed anew.
     tol : float, default=1e-4
         The fit ends once the certified duality gap, relative to the objective, is at most
         `tol`.

@@ -183,7 +183,7 @@ def train(
     scales = [target.scale for target in targets]
     if made_kernel is None:
         is_additive = isinstance(problems[0], AdditiveProblem)
-        if is_additive:
+        if is_additive and isinstance(made.design, LINEAR_DESIGNS):
             solutions = [
                 certify_features(problem, solution, X, square)
                 for problem, solution in zip(problems, solutions, strict=True)
