@@ -31,7 +31,8 @@ def iteration_times():
     One list per problem, in the order in which they are solved: when it began, and the end of each
     of its iterations.
     """
-    token = _TIMES.set(times := [])
+    times: list[list[float]] = []
+    token = _TIMES.set(times)
     try:
         yield times
     finally:

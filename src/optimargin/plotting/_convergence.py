@@ -154,7 +154,7 @@ def _watch(est, X, y):
     With several classes, up to the end of that iteration of each of them. Of short fits the fastest
     of three counts.
     """
-    runs = []
+    runs: list = []
     while not runs or (len(runs) < _N_RUNS and sum(run[-1][-1] - b for b, run in runs) < _SHORT):
         begin = time.perf_counter()
         with iteration_times() as times:

@@ -71,7 +71,7 @@ class RelevanceDisplay:
         display : RelevanceDisplay
         """
         self.ax_ = new_axes(ax)
-        style = {"color": LINE_STYLES[0]["color"], **kwargs}
+        style = {"color": LINE_STYLES[0]["color"], **kwargs}  # type: ignore[index]
         self.bars_ = self.ax_.barh(np.arange(len(self.names)), self.relevance, **style)
         self.ax_.set_yticks(np.arange(len(self.names)), labels=[str(name) for name in self.names])
         self.ax_.invert_yaxis()

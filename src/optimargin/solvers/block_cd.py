@@ -185,27 +185,34 @@ class _Descent:
     def epoch(self, running):
         """Visit every block once, for the outputs that are still running."""
         every = running.size == self.n_outputs
-        state = [self._pull, self._decision, self._target, self._orientation, *self._ridge]
-        part = state if every else [np.ascontiguousarray(values[running]) for values in state]
-        intercept = self.intercept if every else self.intercept[running]
+        state: dict = {
+            "pull": self._pull,
+            "decision": self._decision,
+            "target": self._target,
+            "orientation": self._orientation,
+            "ridge1": self._ridge[0],
+            "ridge2": self._ridge[1],
+            "half_width": self._half_width,
+            "intercept": self.intercept,
+        }
+        if not every:
+            state = {name: np.ascontiguousarray(state[name][running]) for name in state}
         _tiles.epoch(
             self.design.tiles,
-            self.design.unit,
-            self._random.permutation(self.design.n_padded // TILE_SIZE),
-            self._n,
-            _PASSES,
-            *part,
-            self._half_width[running],
-            intercept,
-            self._scale,
-            self._work,
-            np.empty((running.size, TILE_SIZE)),
-            np.empty((running.size, self.design.n_padded), np.float32),
-            self._n_threads,
+            unit=self.design.unit,
+            order=self._random.permutation(self.design.n_padded // TILE_SIZE),
+            n_samples=self._n,
+            passes=_PASSES,
+            **state,
+            intercept_scale=self._scale,
+            work=self._work,
+            change=np.empty((running.size, TILE_SIZE)),
+            moved=np.empty((running.size, self.design.n_padded), np.float32),
+            n_threads=self._n_threads,
         )
         if not every:
-            self._pull[running], self._decision[running] = part[:2]
-            self.intercept[running] = intercept
+            self._pull[running], self._decision[running] = state["pull"], state["decision"]
+            self.intercept[running] = state["intercept"]
         if self._fit_intercept:
             self.intercept[running] += self._scale * self._pull[running].sum(axis=1)
 
@@ -217,7 +224,7 @@ class _Descent:
             pull,
             self._orientation[running],
             self._target[running],
-            *(ridge[running] for ridge in self._ridge),
+            [ridge[running] for ridge in self._ridge],
             self._half_width[running, None],
         )
         right = np.where(active, -slope - decision - self.intercept[running, None], 0.0)
@@ -253,7 +260,7 @@ class _Descent:
 
         def slope(length):
             at = pull + length * step
-            terms = _dual_terms(at, orientation, target, *ridges, self._half_width[k])[1]
+            terms = _dual_terms(at, orientation, target, ridges, self._half_width[k])[1]
             return linear + length * quadratic + step @ terms
 
         low, high, length = 0.0, 2.0, 1.0
@@ -321,9 +328,9 @@ class _Descent:
         )
 
 
-def _dual_terms(pull, orientation, target, ridge1, ridge2, half_width):
+def _dual_terms(pull, orientation, target, ridges, half_width):
     """Return h'' and h' where variables are not zero."""
-    ridge = np.where(orientation * pull > 0, ridge1, ridge2)
+    ridge = np.where(orientation * pull > 0, *ridges)
     with np.errstate(invalid="ignore"):  # infinite ridges where variables are zero
         return ridge, ridge * pull + half_width * np.sign(pull) - target
 
