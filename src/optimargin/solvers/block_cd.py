@@ -13,7 +13,7 @@ followed by a step on the samples with p_i != 0,
     dp = (B B' + ridge + mu)^-1 (-grad - db),   db such that the sum of p + dp vanishes,
 
 with B B' a Nystrom approximation of K from landmarks and mu the mean diagonal of what it leaves
-over, as far as it lowers the dual. Variables that it would move past zero stop there.
+over, as far as it lowers the dual. Where one penalty is zero, variables stop at zero.
 
 The intercept follows by the method of multipliers, as in `dcd`. The variables certify themselves
 (`optimargin.problems.certificates`). Where convergence is slow, or rounding of kernel values
