@@ -150,3 +150,57 @@ def test_other_kernels_and_splitters_do_without():
     assert not hasattr(linear, "widths_")
     assert np.ndim(ODMClassifierCV(cv=3, max_evals=10).fit(X, y).gamma_) == 0
     assert np.ndim(ODMClassifierCV(C1s=[1.0], widths=[1.0]).fit(X, y).gamma_) == 0
+
+
+def searches_for_widths(monkeypatch, X, y, **settings):
+    """Return how many descents of the steps that confirm widths a search made."""
+    started = []
+    whole = relevance._start
+    monkeypatch.setattr(relevance, "_start", lambda *given: started.append(1) or whole(*given))
+    ODMClassifierCV(**settings).fit(X, y)
+    return len(started)
+
+
+def test_widths_are_looked_for_where_halves_promise_a_gain(monkeypatch):
+    X, y = noisy_moons()
+    assert searches_for_widths(monkeypatch, X, y) == 1
+    assert searches_for_widths(monkeypatch, X[:, :2], y) == 0
+    assert searches_for_widths(monkeypatch, X[:, :2], y, relevance=True) == 1
+
+
+def test_no_promise_is_told_from_a_class_that_a_half_lacks():
+    X, y = noisy_moons(60)
+    y[0] = 2
+    data = make_data(X, y)
+    x = np.array([1.0, 0.0, 0.0])
+    state = np.random.RandomState(0)
+    assert not relevance._promise(data, x, 0.2, SmoothAccuracy(), state, lambda: None)
+
+
+def test_time_ends_the_search_for_widths():
+    X, y = noisy_moons()
+    model = ODMClassifierCV(relevance=True, max_time=1e-9).fit(X, y)
+    assert np.ndim(model.gamma_) == 0
+
+
+def test_scaled_data_with_one_width_are_the_data_with_widths():
+    X, y = noisy_moons(60)
+    data = make_data(X, y)
+    gamma = np.array([0.5, 0.4, 0.1, 0.2, 0.05, 0.1])
+    factors = np.sqrt(gamma)
+    widths = loss_of(data, gamma)(np.concatenate([[1.0, 0.0, 0.0], np.zeros(6)]))[0]
+    for scaled in (data.scaled(factors), make_data(csr_array(X), y).scaled(factors)):
+        one = loss_of(scaled, 1.0)(np.concatenate([[1.0, 0.0, 0.0], np.zeros(6)]))[0]
+        assert one == pytest.approx(widths)
+
+
+def test_held_out_values_of_widths_are_those_of_the_chosen_loss():
+    X, y = noisy_moons()
+    data = make_data(X, y)
+    found = relevance.find_widths(
+        data, np.array([1.0, -2.0, 0.5]), 0.2, SmoothAccuracy(), np.random.RandomState(0)
+    )
+    point = ODM.at(found.x, data.unit)
+    model = ODMClassifier(**point, gamma=found.gamma).fit(X, y)
+    of_model = np.abs(model.decision_function(X)).mean()
+    assert np.abs(found.decision).mean() == pytest.approx(of_model, rel=0.15)

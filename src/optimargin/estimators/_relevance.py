@@ -1,10 +1,12 @@
 """The part of a search that looks for a width per feature, and what it says about features."""
 
+import time
 from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import StrOptions
 
 from optimargin.estimators._probabilities import HeldOutDecision
 from optimargin.selection.grid import single_threaded
@@ -12,13 +14,13 @@ from optimargin.selection.progress import Progress
 from optimargin.selection.relevance import can_find_widths, find_widths
 from optimargin.selection.search import StopSearch
 
-RELEVANCE: dict = {"relevance": ["boolean"]}
+RELEVANCE: dict = {"relevance": ["boolean", StrOptions({"auto"})]}
 
 
 class RelevanceSearch:
     """Searches that end with a width per feature, where one is confirmed."""
 
-    def _refined(self, found, held_out, loss, x, tasks):
+    def _refined(self, found, held_out, loss, x, tasks, deadline):
         est: Any = self
         if not (est.relevance and est.cv is None and can_find_widths(loss.data, loss.guide)):
             return found, held_out
@@ -26,14 +28,22 @@ class RelevanceSearch:
 
         def tick():
             progress.step()
-            if tasks.tick("evaluation"):
+            if tasks.tick("evaluation") or time.monotonic() > deadline:
                 raise StopSearch
 
         gamma = found["best_params_"]["gamma"]
         try:
             with single_threaded(loss.data.n_samples):
                 random_state = check_random_state(est.random_state)
-                widths = find_widths(loss.data, x[:-1], gamma, loss.guide, random_state, tick)
+                widths = find_widths(
+                    loss.data,
+                    x[:-1],
+                    gamma,
+                    loss.guide,
+                    random_state,
+                    tick,
+                    at_once=est.relevance != "auto",
+                )
         except StopSearch:
             return found, held_out
         progress.end()
@@ -51,7 +61,7 @@ def _with_point(table, point, score, plain_score):
     table = dict(table)
     for name, value in point.items():
         # Tables are of numbers: widths per feature are shown by their mean.
-        shown = float(np.exp(np.log(value).mean()))
+        shown = value if np.ndim(value) == 0 else float(np.exp(np.log(value).mean()))
         table[f"param_{name}"] = np.append(table[f"param_{name}"], shown)
     table["params"] = [*table["params"], point]
     table["mean_test_score"] = np.append(table["mean_test_score"], score)

@@ -314,6 +314,7 @@ class BaseSelectionCV(
         guide = criterion.guide
         loss = HeldOutLoss(data, splits, random_state, guide)
         start = time.monotonic()
+        limit = np.inf if self.max_time is None else self.max_time
         n_judged = min(N_FINALISTS, 1 + self.max_evals // 10, self.max_evals - 1)
         progress = Progress(type(self).__name__, self.max_evals, "evaluations", self.verbose > 0)
         coordinates: list[np.ndarray] = []
@@ -354,7 +355,6 @@ class BaseSelectionCV(
             with single_threaded(data.n_samples, small=SMALL_SEARCH):
                 looks = loss.looks(random_state)
                 budget = self.max_evals - n_judged
-                limit = np.inf if self.max_time is None else self.max_time
                 evaluations = search(
                     loss, budget, random_state, visit, looks, limit, progress.expect
                 )
@@ -371,13 +371,15 @@ class BaseSelectionCV(
         found = results()
         best = found["best_index_"]
         try:
-            found, decision = self._refined(found, held_out[best], loss, coordinates[best], tasks)
+            found, decision = self._refined(
+                found, held_out[best], loss, coordinates[best], tasks, start + limit
+            )
         except KeyboardInterrupt:
             self._store(found)
             raise
         return found, decision if data.n_samples == n_samples else None
 
-    def _refined(self, found, held_out, loss, x, tasks):
+    def _refined(self, found, held_out, loss, x, tasks, deadline):
         """Return the results of a search, and held-out values, after further steps, if any.
 
         Parameters
@@ -390,6 +392,8 @@ class BaseSelectionCV(
         x : ndarray of shape (n_parameters,)
             Coordinates of the chosen point.
         tasks : FitTasks
+        deadline : float
+            Of the clock of `time.monotonic`, after which no step is begun.
         """
         return found, held_out
 

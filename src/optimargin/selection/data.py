@@ -3,7 +3,7 @@
 from functools import cached_property
 
 import numpy as np
-from scipy.sparse import issparse
+from scipy.sparse import diags_array, issparse
 
 from optimargin._checks import check_scale
 from optimargin.designs import FeatureDesign
@@ -103,8 +103,20 @@ class SelectionData:
             return self
         rows = _stratified(self.strata, max_samples, random_state)
         X = self.X[np.ix_(rows, rows)] if self.kernel.is_precomputed else self.X[rows]
+        drawn = self._like(X, rows)
+        drawn.rows = self.rows[rows]
+        return drawn
+
+    def scaled(self, factors):
+        """Return the same data with each feature multiplied by a factor."""
+        if issparse(self.X):
+            return self._like((self.X @ diags_array(factors)).tocsr(), slice(None))
+        return self._like(self.X * factors.astype(self.X.dtype), slice(None))
+
+    def _like(self, X, rows):
+        """Return data of some samples, or of other features."""
         y, weight = self._part(rows)
-        drawn = SelectionData(
+        return SelectionData(
             self.objective_type,
             X,
             y,
@@ -116,8 +128,6 @@ class SelectionData:
             score_params=self.score_params,
             refit=self._refit,
         )
-        drawn.rows = self.rows[rows]
-        return drawn
 
     def searched(self, max_samples, random_state):
         """Return the samples that a search looks at: all, up to the limit of user and plan."""

@@ -1,7 +1,8 @@
 """Widths per feature of a radial kernel, found by the gradient of the held-out loss.
 
-From a tuned common width, the logarithms of the widths of all features and the coordinates of the
-objective descend together (L-BFGS) on the closed-form fold loss of `optimargin.selection.search`.
+From a tuned common width, the logarithms of the widths of all features and the penalty descend
+together (L-BFGS) on the closed-form fold loss of `optimargin.selection.search`: at quadratic
+losses, where all classes share their factors, since the loss matters little for the widths.
 With Z the rows divided by their widths, s_ab the squared distances of Z and K_ab = k(s_ab), a
 function of held-out decision values has derivatives G_ab by K_ab: sums of adjoints times
 coefficients over all models without a fold (`Derivatives.pairs`). With W = G k'(s) + (G k'(s))',
@@ -18,7 +19,10 @@ As many parameters as features fit chance, too. Two restraints: a penalty on wid
 which is a normal prior and so counts less the more samples there are per feature; and the widths
 are taken only where fits confirm them on samples that took no part in finding them. Other folds of
 the same samples cannot tell, since all of them were seen: so the descent is repeated without each
-of five outer folds.
+of three outer folds.
+
+Most data gain nothing by widths, and those that do gain much. So a few steps from each half of some
+hundred samples, scored on the other half, tell whether the rest is worth its time.
 """
 
 from dataclasses import dataclass
@@ -30,19 +34,23 @@ from scipy.sparse import issparse
 
 from optimargin.held_out.refitter import Folds
 from optimargin.kernels import gamma_of_width, squared_distances
+from optimargin.selection.search import HeldOutLoss, climb
 
 N_FOLDS = 5
-N_REPEATS = 3
-N_OUTER = 5  # folds that confirm
-N_BLOCKS = 2  # of each outer fold: the spread of their gains says how sure the mean gain is
+N_REPEATS = 2
+N_OUTER = 3  # folds that confirm
+N_BLOCKS = 3  # of each outer fold: the spread of their gains says how sure the mean gain is
 PENALTY = 0.1
 MARGIN = 1.0  # standard errors by which the gain must exceed zero
 MAX_SAMPLES = 500  # that widths are found on
-MAX_LAST_SAMPLES = 2000  # that a common factor of them is found on
 MAX_WIDTHS = 300  # features beyond the most promising ones share a width
+HALF = 200  # samples of each half that tells whether widths are worth looking for
+PROMISING = (0.01, 0.04)  # gains, as shares of the loss: of the first half, and of both on average
+_STEPS = 25  # evaluations of a descent
+_FEW_STEPS = 10  # where it only has to tell which start, or whether widths, promise more
 _LARGEST_DENSE = 20_000_000  # elements of sparse data that are made dense
 _BOUND = 5.0  # of log2 width, from the common one
-_MAX_LAST = 12  # evaluations with all samples
+_MAX_LAST = 15  # evaluations with all samples
 _STEP = 0.3  # first step, in log2 width
 _SHARE = 0.03  # first step of the other coordinates, in widths of their bounds
 _NEARLY_LINEAR = 1.0  # log2 of a common width, in mean distances
@@ -99,9 +107,11 @@ class WidthsLoss:
         One that `has_slope`.
     random_state : RandomState
         Deals the samples out to folds.
+    n_repeats : int
+        Partitions into folds.
     """
 
-    def __init__(self, data, rows, gamma, guide, random_state):
+    def __init__(self, data, rows, gamma, guide, random_state, n_repeats=N_REPEATS):
         self.data, self.guide = data, guide
         self.rows, targets = data.part_targets(rows)
         # Penalties per sample stay what they are where samples are left out.
@@ -109,8 +119,8 @@ class WidthsLoss:
         self.n_loss = len(data.objective_type.bounds)
         strata = data.strata[self.rows]
         n_folds = min(N_FOLDS, self.rows.size)
-        self._folds = Folds.stratified(strata, n_folds, N_REPEATS, random_state)
-        self._truth = data.truth(np.tile(self.rows, N_REPEATS))
+        self._folds = Folds.stratified(strata, n_folds, n_repeats, random_state)
+        self._truth = data.truth(np.tile(self.rows, n_repeats))
         self._kernel = data.kernel.at(1.0)
         X = _dense(data.X[self.rows])
         self._center = X.mean(axis=0)
@@ -166,8 +176,10 @@ class WidthsLoss:
         return groups
 
 
-def descend(loss, start, tick=lambda: None, *, together=False, max_evals=40):
+def descend(loss, start, tick=lambda: None, *, together=False, max_evals=_STEPS):
     """Return the point of the smallest penalised loss that a descent saw, and that loss.
+
+    Of the objective, coordinates that are those of quadratic losses stay.
 
     Parameters
     ----------
@@ -187,6 +199,8 @@ def descend(loss, start, tick=lambda: None, *, together=False, max_evals=40):
     """
     n_loss, n_samples = loss.n_loss, loss.rows.size
     bounds = loss.data.objective_type.bounds
+    quadratic = loss.data.objective_type.quadratic
+    is_free = np.ones(n_loss, dtype=bool) if quadratic is None else np.isnan(quadratic)
     groups = np.zeros(loss.n_features, dtype=np.intp) if together else loss.groups(start)
     n_groups = groups.max() + 1
     step = np.concatenate([_SHARE * np.ptp(bounds, axis=1), np.full(n_groups, _STEP)])
@@ -206,7 +220,7 @@ def descend(loss, start, tick=lambda: None, *, together=False, max_evals=40):
         if value < best["value"]:
             best.update(value=value, x=at)
         by_group = np.bincount(groups, slope[n_loss:], minlength=n_groups)
-        return value, np.concatenate([slope[:n_loss], by_group]) * step
+        return value, np.concatenate([slope[:n_loss] * is_free, by_group]) * step
 
     first = np.linalg.norm(evaluate(np.zeros(step.size))[1])
     if first == 0:
@@ -230,11 +244,13 @@ def descend(loss, start, tick=lambda: None, *, together=False, max_evals=40):
     return best["x"], best["value"]
 
 
-def find_widths(data, x, gamma, guide, random_state, tick=lambda: None) -> Widths | None:
+def find_widths(
+    data, x, gamma, guide, random_state, tick=lambda: None, *, at_once=False
+) -> Widths | None:
     """Return widths per feature where fits without each fold confirm them, else None.
 
     They are found and confirmed on at most `MAX_SAMPLES`; then the coordinates of the objective
-    and a common factor of the widths follow from all samples, of many from `MAX_LAST_SAMPLES`.
+    and a common factor of the widths follow from all samples.
 
     Parameters
     ----------
@@ -247,29 +263,35 @@ def find_widths(data, x, gamma, guide, random_state, tick=lambda: None) -> Width
     random_state : RandomState
     tick : callable
         Called before each evaluation.
+    at_once : bool
+        Whether to look for widths without asking first whether they promise anything.
     """
-    every = data.sample(MAX_LAST_SAMPLES, random_state)
-    data = every.sample(MAX_SAMPLES, random_state)
+    x = _quadratic(data, x)
+    if not (at_once or _promise(data, x, gamma, guide, random_state, tick)):
+        return None
+    every, data = data, data.sample(MAX_SAMPLES, random_state)
     used = np.flatnonzero(data.weight)
     if used.size < 2 * N_OUTER * N_BLOCKS:
         return None
     strata = data.strata[used]
     outer = Folds.stratified(strata, N_OUTER, 1, random_state).fold[0]
-    common = np.concatenate([x, np.zeros(data.X.shape[1])])
-    start = _start(data, used, common, gamma, guide, random_state, tick)
-    n_outputs = len(data.targets)
-    before, after = np.empty((2, used.size, n_outputs))
+    start = _start(data, used, x, gamma, guide, random_state, tick)
+    losses, widths = [], []
+    before, after = np.empty((2, used.size, len(data.targets)))
     gains: list[float] = []
     for k in range(N_OUTER):
-        kept = used[outer != k]
-        if np.unique(data.strata[kept]).size < np.unique(strata).size:
+        kept, left_out = used[outer != k], outer == k
+        if _lacks_a_class(data, kept):
             return None
         loss = WidthsLoss(data, kept, gamma, guide, random_state)
-        before[outer == k] = loss.decide(common, used[outer == k])
-        after[outer == k] = loss.decide(descend(loss, start, tick)[0], used[outer == k])
+        found, _ = descend(loss, start, tick)
+        before[left_out] = loss.decide(_common(x, data), used[left_out])
+        after[left_out] = loss.decide(found, used[left_out])
+        losses.append(loss)
+        widths.append(found[loss.n_loss :])
         for block in range(N_BLOCKS):
-            some = np.flatnonzero(outer == k)[block::N_BLOCKS]
-            new, old = (_score(guide, data, used, found, some) for found in (after, before))
+            some = np.flatnonzero(left_out)[block::N_BLOCKS]
+            new, old = (_score(guide, data, used, values, some) for values in (after, before))
             gains.append(new - old)
         if k > 0 and np.mean(gains) <= 0:
             return None  # the other folds would have to make up for it
@@ -277,34 +299,97 @@ def find_widths(data, x, gamma, guide, random_state, tick=lambda: None) -> Width
         return None
     loss = WidthsLoss(data, used, gamma, guide, random_state)
     found, _ = descend(loss, start, tick)
-    gamma = gamma * 4.0 ** -found[loss.n_loss :]
-    if every is not data:
-        loss = WidthsLoss(every, np.flatnonzero(every.weight), gamma, guide, random_state)
-        found[loss.n_loss :] = 0.0
-        found, _ = descend(loss, found, tick, together=True, max_evals=_MAX_LAST)
-        gamma = gamma * 4.0 ** -found[loss.n_loss :]
+    gammas = gamma * 4.0 ** -found[loss.n_loss :]
+    last, factor = _last_steps(every, found[: loss.n_loss], gammas, guide, random_state, tick)
+    for k, (of_fold, found) in enumerate(zip(losses, widths, strict=True)):
+        point = np.concatenate([last, found - 0.5 * np.log2(factor)])
+        after[outer == k] = of_fold.decide(point, used[outer == k])
     return Widths(
-        found[: loss.n_loss],
-        gamma,
+        last,
+        gammas * factor,
         float(np.mean([_score(guide, data, used, after, outer == k) for k in range(N_OUTER)])),
         data.rows[used],
         after,
     )
 
 
-def _start(data, used, common, gamma, guide, random_state, tick):
-    """Return where descents start: at the tuned point, or at the default one.
+def _promise(data, x, gamma, guide, random_state, tick):
+    """Return whether the widths of each half of some samples help the other half."""
+    data = data.sample(2 * HALF, random_state)
+    used = np.flatnonzero(data.weight)
+    half = Folds.stratified(data.strata[used], 2, 1, random_state).fold[0]
+    gains: list[float] = []
+    for k, least in enumerate(PROMISING):
+        kept, others = used[half == k], used[half != k]
+        if kept.size < N_FOLDS or _lacks_a_class(data, kept) or _lacks_a_class(data, others):
+            return False
+        loss = WidthsLoss(data, kept, gamma, guide, random_state, n_repeats=1)
+        common, _ = descend(loss, _common(x, data), tick, together=True, max_evals=_FEW_STEPS // 2)
+        found, _ = _lowest(loss, _starts(data, x, gamma), tick, _FEW_STEPS)
+        truth = data.truth(others)
+        old, new = (guide.score(loss.decide(at, others), truth) for at in (common, found))
+        gains.append((new - old) / max(1.0 - old, np.finfo(float).tiny))
+        if np.mean(gains) <= least:
+            return False
+    return True
+
+
+def _last_steps(data, x, gamma, guide, random_state, tick):
+    """Return coordinates of the objective, and a factor of gamma, that suit all samples.
+
+    With its features divided by their widths, the data have a common width again.
+    """
+    scaled = data.scaled(np.sqrt(gamma))
+    loss = HeldOutLoss(scaled, None, random_state, guide)
+    of_one = 0.5 * np.log2(gamma_of_width(scaled.mean_distance))  # where gamma is one
+    start = np.clip(np.append(x, of_one), *loss.bounds.T)
+    evaluations = climb(loss, [start], _MAX_LAST, lambda evaluation: tick())
+    best = min(evaluations, key=lambda each: each.loss).x
+    return best[:-1], loss.parameters(best)["gamma"]
+
+
+def _quadratic(data, x):
+    """Return coordinates of the objective where it is quadratic, if it is anywhere."""
+    fixed = data.objective_type.quadratic
+    return x if fixed is None else np.where(np.isnan(fixed), x, fixed)
+
+
+def _common(x, data, log2_width=0.0):
+    """Return the point of a common width."""
+    return np.concatenate([x, np.full(data.X.shape[1], log2_width)])
+
+
+def _starts(data, x, gamma):
+    """Return where descents start: at the tuned point, and maybe at the default one.
 
     Among features that say nothing, the best common width may be so large that the model is nearly
     linear. No small change of widths leads from there to a kernel that is not.
     """
+    starts = [_common(x, data)]
     default = data.objective_type.default_x
     away = 0.5 * np.log2(gamma_of_width(data.mean_distance) / gamma)
-    if default is None or away <= _NEARLY_LINEAR:
-        return common
-    other = np.concatenate([default, np.full(data.X.shape[1], -away)])
+    if default is not None and away > _NEARLY_LINEAR:
+        starts.append(_common(_quadratic(data, default), data, -away))
+    return starts
+
+
+def _lowest(loss, starts, tick, max_evals):
+    """Return the lowest point of descents, and its loss."""
+    descents = [descend(loss, start, tick, max_evals=max_evals) for start in starts]
+    return min(descents, key=lambda found: found[1])
+
+
+def _start(data, used, x, gamma, guide, random_state, tick):
+    """Return the start that leads lowest."""
+    starts = _starts(data, x, gamma)
+    if len(starts) == 1:
+        return starts[0]
     loss = WidthsLoss(data, used, gamma, guide, random_state)
-    return min(common, other, key=lambda start: descend(loss, start, tick)[1])
+    return min(starts, key=lambda start: descend(loss, start, tick, max_evals=_FEW_STEPS)[1])
+
+
+def _lacks_a_class(data, rows):
+    return np.unique(data.strata[rows]).size < np.unique(data.strata[data.weight > 0]).size
 
 
 def _score(guide, data, used, decision, some):

@@ -431,19 +431,44 @@ def search(
     fixed = anywhere if loss.quadratic is None else loss.quadratic
     some = _Evaluations(looks, round(_LOOKS_SHARE * max_evals), now + _LOOKS_SHARE * max_time)
     _look_around(some, fixed, random_state, rtol)
-    starts = some.best(2)
-    within = fixed
-    if not loss.stays_quadratic and loss.quadratic is not None:
-        within = anywhere
+    n_left = max_evals - len(some.all)
+    return climb(loss, some.best(2), n_left, visit, now + max_time, expect, rtol)
+
+
+def climb(loss, starts, max_evals, visit=None, deadline=np.inf, expect=None, rtol=1e-4):
+    """Descend from the best of some points, or from a point beside the first of them.
+
+    Parameters
+    ----------
+    loss : HeldOutLoss
+    starts : list of ndarray of shape (n_parameters,)
+        The best ones first; those of quadratic losses, where the loss has any.
+    max_evals : int
+        How many points may be evaluated.
+    visit, expect, rtol
+        As in `search`.
+    deadline : float
+        Of the clock of `time.monotonic`, after which no evaluation is begun.
+
+    Returns
+    -------
+    evaluations : list of Evaluation
+        In the order in which they were made.
+    """
+    starts = list(starts)
+    within = np.full(len(loss.bounds), np.nan)
+    if loss.stays_quadratic:
+        within = loss.quadratic
+    elif loss.quadratic is not None:
         shaped = starts[0].copy()
         shaped[:3] += _SHAPE
         starts.insert(1, np.clip(shaped, *loss.bounds.T))
     n_descents = 2 if loss.is_cheap else 1
     descent = _DESCENT if loss.data.n_samples <= _MANY else _DESCENT_OF_MANY
-    n_left = min(max_evals - len(some.all), len(starts) + n_descents * descent)
+    n_left = min(max_evals, len(starts) + n_descents * descent)
     if expect is not None:
         expect(n_left + N_FINALISTS)
-    every = _Evaluations(loss, n_left, now + max_time, visit)
+    every = _Evaluations(loss, n_left, deadline, visit)
     _climb_from(every, starts, within, n_descents, rtol)
     return every.all
 
