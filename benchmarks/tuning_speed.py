@@ -6,8 +6,8 @@
 Each set is cut to as many training rows, standardised; accuracy is that of up to 5000 other rows.
 ``GridSearchCV(SVC())`` tries six values of C, 1/4 to 256, and four of gamma, 1/16 to 4 times
 "scale", with 5 folds and two jobs, after a small search that starts its workers. The search is
-that of one common width; the default, which may find widths per feature, is timed beside it. ``--large`` tunes
-generated data of many rows and compares with the time of the final fit.
+that of one common width; the default, which may find widths per feature, is timed beside it.
+``--large`` tunes generated data of many rows and compares with the time of the final fit.
 """
 
 import argparse
