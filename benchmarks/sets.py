@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 from data import FOLDER, load, preprocessor, regular_names
 from large_data import load_large
+from scipy.sparse import issparse
 from sklearn import datasets
 from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.model_selection import train_test_split
@@ -52,6 +53,38 @@ def _with_noise(make, n_noise, **settings):
 
 
 _N = 1500  # samples of a generated set
+
+
+def _spirals(n_classes):
+    """Return spirals in a plane, with noise."""
+    rng = np.random.default_rng(n_classes)
+    y = rng.integers(0, n_classes, _N)
+    angle = rng.uniform(0, 3 * np.pi, _N)
+    turned = angle + 2 * np.pi * y / n_classes
+    X = np.column_stack([angle * np.cos(turned), angle * np.sin(turned)])
+    return X + rng.normal(0, 0.5, X.shape), y
+
+
+def _parity(n_features, n_noise):
+    """Return the sign of a product of some features, among others that say nothing."""
+    X = np.random.default_rng(n_features).standard_normal((_N, n_features + n_noise))
+    return X, (X[:, :n_features].prod(axis=1) > 0).astype(int)
+
+
+def _ring(n_features, n_noise, n_classes=2):
+    """Return classes by the distance from the origin in some features, a tenth of them wrong."""
+    rng = np.random.default_rng(n_features)
+    X = rng.standard_normal((_N, n_features + n_noise))
+    y = _parts(np.square(X[:, :n_features]).sum(axis=1), n_classes)
+    return X, np.where(rng.random(_N) < 0.1, rng.integers(0, n_classes, _N), y)
+
+
+def _parts(target, n_parts):
+    """Return in which of as many parts of about the same size each value lies."""
+    quantiles = np.quantile(target, np.arange(1, n_parts) / n_parts)
+    return np.searchsorted(quantiles, target, side="left")
+
+
 GENERATED = {
     "generated": {  # two classes
         "moons": partial(datasets.make_moons, _N, noise=0.3, random_state=0),
@@ -132,17 +165,107 @@ GENERATED = {
         ),
         "blobs": partial(datasets.make_blobs, _N, 10, centers=12, cluster_std=5.0, random_state=10),
     },
+    "kept generated": {  # two classes
+        "spirals": partial(_spirals, 2),
+        "parity of 3 and 3": partial(_parity, 3, 3),
+        "ring of 4 and 4": partial(_ring, 4, 4),
+        "clusters 10": partial(
+            datasets.make_classification,
+            _N,
+            10,
+            n_informative=4,
+            n_redundant=4,
+            class_sep=0.7,
+            random_state=11,
+        ),
+        "clusters 100": partial(
+            datasets.make_classification, _N, 100, n_informative=10, random_state=12
+        ),
+        "clusters rare": partial(
+            datasets.make_classification,
+            _N,
+            25,
+            n_informative=10,
+            weights=[0.9],
+            class_sep=0.5,
+            random_state=13,
+        ),
+        "hypercube": partial(
+            datasets.make_classification,
+            _N,
+            8,
+            n_informative=8,
+            n_redundant=0,
+            n_clusters_per_class=8,
+            random_state=14,
+        ),
+        "blobs of 2": partial(
+            datasets.make_blobs, _N, 30, centers=2, cluster_std=12.0, random_state=15
+        ),
+    },
+    "kept generated several": {
+        "spirals of 3": partial(_spirals, 3),
+        "ring of 5 and 0": partial(_ring, 5, 0, 3),
+        "ring of 3 and 6": partial(_ring, 3, 6, 5),
+        "clusters of 3": partial(
+            datasets.make_classification,
+            _N,
+            40,
+            n_informative=5,
+            n_classes=3,
+            flip_y=0.1,
+            random_state=16,
+        ),
+        "clusters of 6": partial(
+            datasets.make_classification,
+            _N,
+            10,
+            n_informative=10,
+            n_redundant=0,
+            n_classes=6,
+            random_state=17,
+        ),
+        "clusters of 12": partial(
+            datasets.make_classification,
+            _N,
+            20,
+            n_informative=10,
+            n_classes=12,
+            n_clusters_per_class=1,
+            random_state=18,
+        ),
+        "clusters of 7, rare": partial(
+            datasets.make_classification,
+            _N,
+            12,
+            n_informative=8,
+            n_classes=7,
+            weights=[0.4, 0.3, 0.2, 0.04, 0.03, 0.02, 0.01],
+            random_state=19,
+        ),
+        "blobs of 20": partial(
+            datasets.make_blobs, _N, 6, centers=20, cluster_std=3.5, random_state=20
+        ),
+    },
 }
+KEPT_LARGE = ("cod-rna", "ijcnn1", "w8a")
+KEPT_PARTS = {"kept": 2, "kept several": 4}  # parts into which targets of regression are cut
 
 
 def names(kind):
     """Return the names of all sets of a kind.
 
     Kinds are "binary", "several", "text", "regression", "generated" (of two classes) and
-    "generated several".
+    "generated several". Nothing is chosen on those of "kept", "kept several", "kept generated" and
+    "kept generated several", which are there to confirm choices: large sets of the paper, and sets
+    of regression with the target cut at its quantiles.
     """
     if kind in GENERATED:
         return list(GENERATED[kind])
+    if kind in KEPT_PARTS:
+        real = [name for name in names("regression") if name not in FRIEDMAN]
+        cut = [f"{name} in {KEPT_PARTS[kind]}" for name in real]
+        return [*KEPT_LARGE, *cut] if kind == "kept" else cut
     if kind == "text":
         return ["text-0", "text-1", "text-2", "text-3", "farm-ads"]
     entries = json.loads((MORE / "manifest.json").read_text())["sets"]
@@ -180,6 +303,12 @@ def _whole(name):
         return _text(int(name[5:]))
     if name == "farm-ads":
         return load_large(name)
+    if name in KEPT_LARGE:
+        X, y = load_large(name)
+        return X.toarray() if issparse(X) else X, y
+    if " in " in name:
+        X, target = _whole(name.rsplit(" in ", 1)[0])
+        return X, _parts(target, int(name.rsplit(" in ", 1)[1]))
     if name in regular_names():
         return load(name)
     entries = {e["name"]: e for e in json.loads((MORE / "manifest.json").read_text())["sets"]}

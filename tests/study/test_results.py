@@ -60,6 +60,23 @@ def test_methods_with_few_results_have_a_table_of_their_own():
     assert {row[-1] for row in further.rows} == {"2"}
 
 
+def test_what_is_worth_how_much_is_the_mean_difference_over_sets():
+    (section,) = make_sections(results(4, methods=("odm_default", "odm_no_C2", "svm_wide")))
+    worth = section["tables"][0]
+    assert [row[1:3] for row in worth.rows] == [
+        ["ODM, no grid", "SVM, wide grid"],
+        ["ODM, C2 = 0", "SVM, wide grid"],
+        ["ODM, no grid", "ODM, C2 = 0"],
+    ]
+    cells = section["comparison"].cells
+    gains = [cells[d, "odm_no_C2"].mean - cells[d, "svm_wide"].mean for d in SETS]
+    mean, error = (float(part) / 100 for part in worth.rows[1][3].split("±"))
+    assert mean == pytest.approx(np.mean(gains), abs=1e-4)
+    assert error == pytest.approx(np.std(gains, ddof=1) / 3**0.5, abs=1e-4)
+    assert worth.rows[1][4] == "0/0/3"  # each of `results` is 0.02 above the one before
+    assert worth.rows[0][3].startswith("-4.")
+
+
 def test_verdict_is_that_of_a_paired_t_test():
     rng = np.random.default_rng(1)
     for shift in np.linspace(-0.02, 0.02, 9):

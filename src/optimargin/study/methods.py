@@ -205,7 +205,7 @@ def _select_restricted(problem, *, share=None, no_band=False):
 
 
 def _select_odm_widths(problem):
-    search = ODMClassifierCV(calibration=None).fit(problem.X, problem.y)
+    search = ODMClassifierCV(calibration=None, relevance=True).fit(problem.X, problem.y)
     params = {"C1": search.C1_, "C2": search.C2_, "D": search.D_}
     widths = search.widths_ / problem.mean_distance
     params |= {f"width_{j}": width for j, width in enumerate(widths)}

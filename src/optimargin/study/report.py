@@ -148,6 +148,7 @@ def make_sections(results):
                 "friedman": comparison.friedman(),
                 "comparison": comparison,
                 "tables": [
+                    *_worth_tables(comparison),
                     tables.accuracy_table(comparison),
                     tables.agreement_table(comparison),
                     *_further_tables(results, comparison),
@@ -156,6 +157,12 @@ def make_sections(results):
             }
         )
     return sections
+
+
+def _worth_tables(comparison):
+    """Return a table of what parts of the methods are worth, if it would have rows."""
+    table = tables.worth_table(comparison) if len(comparison.datasets) > 1 else None
+    return [table] if table and table.rows else []
 
 
 def _further_tables(results, comparison):

@@ -11,6 +11,16 @@ from optimargin.study.statistics import REFERENCE
 MARKS = {"better": "•", "worse": "◦", "": ""}
 _LATEX_MARKS = {"•": r"$\bullet$", "◦": r"$\circ$", "±": r"$\pm$", "^": r"\textasciicircum{}"}
 NO_VALUE = "–"
+WORTH = (  # what differs between two methods; the last four have the same search
+    ("an intercept", "odm_intercept", "odm"),
+    ("the search, not the paper's grid", "odm_default", "odm_intercept"),
+    ("loss and search together", "odm_default", "svm_wide"),
+    ("squared hinge loss and search, not the hinge loss", "odm_no_C2", "svm_wide"),
+    ("C2, a penalty above the band", "odm_default", "odm_no_C2"),
+    ("D, a band that costs nothing", "odm_default", "odm_no_band"),
+    ("C2 < C1 and D, not least squares", "odm_default", "odm_least_squares"),
+    ("a width per feature", "odm_widths", "odm_default"),
+)
 
 
 @dataclass
@@ -170,6 +180,24 @@ def accuracy_table(comparison, note=""):
         rows,
         foot,
         bold,
+    )
+
+
+def worth_table(comparison):
+    """Return what parts of a method are worth, as far as there are two that differ in it alone."""
+    c = comparison
+    rows = []
+    for what, method, other in WORTH:
+        if {method, other} <= set(c.methods):
+            mean, error = c.gain(method, other)
+            counts = "/".join(map(str, c.win_tie_loss(method, other)))
+            labels = [METHODS[method].label, METHODS[other].label]
+            rows.append([what, *labels, f"{100 * mean:+.2f}±{100 * error:.2f}", counts])
+    return TextTable(
+        f"Table {c.number}, what is worth how much: mean difference of the accuracy in points, "
+        "with its standard error over sets; sets with a significant difference",
+        ["what", "with it", "without it", "points", "win/tie/loss"],
+        rows,
     )
 
 
