@@ -3,8 +3,8 @@
     python benchmarks/tabular.py                      run what is missing
     python benchmarks/tabular.py --report             write results/tabular.json and .md
 
-Half splits of at most 500 training samples (text 2000), standardised, sets of `sets.py`. Nothing was
-chosen on those called kept: they are there to confirm. The rows are in build/tabular.jsonl.
+Half splits of at most 500 training samples (text 2000), standardised, of sets of `sets.py`. Nothing
+was chosen on those called kept: they are there to confirm. The rows are in build/tabular.jsonl.
 """
 
 import argparse
