@@ -67,6 +67,17 @@ class Factor:
         return dtrtri(self.upper, lower=0)[0]
 
 
+class ThreadsafeFactor(Factor):
+    """The same by a routine that lets other threads of the interpreter work meanwhile."""
+
+    def _factorise(self, A, *, overwrite):
+        try:
+            self.upper = np.linalg.cholesky(A).T
+        except np.linalg.LinAlgError:
+            return False
+        return bool(np.isfinite(self.upper.diagonal()).all())
+
+
 def solve_spd(A, b):
     """Return ``A^-1 b``, or a finite approximation where rounding made `A` singular."""
     factor = Factor(A)

@@ -8,8 +8,8 @@ from scipy.sparse import issparse
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 
+from optimargin._threads import one_thread
 from optimargin.estimators._probabilities import HeldOutDecision
-from optimargin.selection.grid import single_threaded
 from optimargin.selection.progress import Progress
 from optimargin.selection.relevance import can_find_widths, find_widths
 from optimargin.selection.search import StopSearch
@@ -33,7 +33,7 @@ class RelevanceSearch:
 
         gamma = found["best_params_"]["gamma"]
         try:
-            with single_threaded(loss.data.n_samples):
+            with one_thread():
                 random_state = check_random_state(est.random_state)
                 widths = find_widths(
                     loss.data,

@@ -46,14 +46,14 @@ from optimargin.selection.criteria import (
     make_criterion,
 )
 from optimargin.selection.data import SelectionData
-from optimargin.selection.grid import make_grid, run_grid, single_threaded
+from optimargin.selection.grid import make_grid, run_grid
 from optimargin.selection.progress import Progress
 from optimargin.selection.search import (
     N_FINALISTS,
-    SMALL_SEARCH,
     HeldOutLoss,
     StopSearch,
     search,
+    search_threads,
 )
 from optimargin.tasks import Classification, Regression, Task
 
@@ -352,13 +352,22 @@ class BaseSelectionCV(
             return {"cv_results_": table, **choice(table, best, plain_scores[best])}
 
         try:
-            with single_threaded(data.n_samples, small=SMALL_SEARCH):
+            with search_threads(data):
                 looks = loss.looks(random_state)
                 budget = self.max_evals - n_judged
                 evaluations = search(
-                    loss, budget, random_state, visit, looks, limit, progress.expect
+                    loss,
+                    budget,
+                    random_state,
+                    visit,
+                    looks,
+                    loss.middle(random_state),
+                    limit,
+                    progress.expect,
                 )
                 judge = loss.judge() if time.monotonic() < start + limit else loss
+                if judge is loss:
+                    n_judged = min(n_judged, 1)  # which tells nothing new about the others
                 for x in loss.finalists(evaluations, scores)[:n_judged]:
                     visit(judge(x, gradient=False)[0], judge)
             progress.end(f", best objective {best_score():.4f}")

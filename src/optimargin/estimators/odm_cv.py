@@ -69,7 +69,8 @@ class ODMClassifierCV(RelevanceSearch, KernelSelectionCV, _ODMSelectionCV):
     max_evals : int, default=45
         How many points the search without a grid may look at. About half of them are first
         looks, which are not listed: at up to 250 samples, and at least squares. The last three
-        are its best ones, judged once more: up to 500 samples with fits without each fold.
+        are its best ones, judged once more, with fits without each fold; past 500 samples the last
+        one is the best of them.
     relevance : bool or "auto", default="auto"
         Whether the search without a grid and without `cv` goes on from the best common width of
         the RBF kernel to one width per feature, by the gradient of the same loss, on at most 500
@@ -79,7 +80,7 @@ class ODMClassifierCV(RelevanceSearch, KernelSelectionCV, _ODMSelectionCV):
         half, by 4 % on average. Not counted in `max_evals`.
     max_samples : int or None, default=100000
         The search without a grid and without `cv` uses at most so many samples, drawn from
-        each class alike. Past 300 samples (1200 of several classes) an RBF kernel is that of
+        each class alike. Past 300 samples (700 of several classes) an RBF kernel is that of
         landmarks while it is searched; other kernels are searched on at most 2000 samples. The
         chosen model is always fitted to all samples.
     max_time : float, default=None

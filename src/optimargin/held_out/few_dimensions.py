@@ -30,7 +30,8 @@ from typing import Any
 import numpy as np
 from scipy.linalg import blas, solve_triangular
 
-from optimargin._linalg import Factor
+from optimargin._linalg import Factor, ThreadsafeFactor
+from optimargin._threads import for_each
 from optimargin.held_out.quadratic import is_quadratic
 from optimargin.held_out.refitter import Derivatives, Folds, HeldOut, Refitter, Solved
 
@@ -40,6 +41,7 @@ _MAX_ITER = 50
 _SETTLED = 1e-9  # relative decrease of the objective below which changes of sides do not matter
 _ALL_AGAIN = 0.3  # share of samples on another side from which sums are made anew
 _BLOCK_ELEMENTS = 1 << 24  # 64 MB of float32 for scaled rows
+_OPERATIONS = 100  # of products of matrices that take as long as one of other loops
 
 
 @dataclass(frozen=True)
@@ -107,9 +109,7 @@ class Features:
         if (weight < 0).any():
             return (part * weight[:, None]).T @ part
         part *= np.sqrt(weight)[:, None]
-        multiply = blas.ssyrk if self.dtype == np.float32 else blas.dsyrk
-        upper = multiply(1.0, part.T, lower=0)
-        return upper + np.triu(upper, 1).T
+        return part.T @ part  # which NumPy knows to be symmetric
 
     def product(self, coef):
         """Return ``Z @ coef`` of a vector or of columns, float64."""
@@ -242,14 +242,25 @@ class _FoldSums:
         changed = curvature != self.curvature
         again = not self._grams or np.count_nonzero(changed) > _ALL_AGAIN * changed.size
         first_repeat = self.parts[: self._n_folds]
+        n_moved = changed.size if again else np.count_nonzero(changed)
         if again:
-            self._grams = [self._gram(rows, curvature) for rows in first_repeat]
-        else:
-            for gram, rows in zip(self._grams, first_repeat, strict=True):
-                some = rows[changed[rows]]
-                if some.size:
-                    gram += self.features.gram(some, curvature[some] - self.curvature[some])
+            self._grams = [np.empty(0)] * self._n_folds
+
+        def move(j):
+            rows = first_repeat[j]
+            some = rows[changed[rows]]
+            if again:
+                self._grams[j] = self._gram(rows, curvature)
+            elif some.size:
+                change = curvature[some] - self.curvature[some]
+                self._grams[j] += self.features.gram(some, change)
+
+        self.for_folds(move, range(self._n_folds), n_moved)
         self.curvature = curvature
+
+    def for_folds(self, function, items, n_rows):
+        """Call a function for each item, in threads where so many rows are worth it."""
+        for_each(function, items, n_rows * self.features.n_coef**2 / _OPERATIONS)
 
     def _gram(self, rows, curvature):
         active = rows[curvature[rows] > 0]
@@ -263,12 +274,11 @@ class _FoldSums:
             H[-1, -1] = 1.0  # no sample is active: the intercept stays
         return H
 
-    def factors_without(self):
-        """Yield the samples of each fold, and the factor of the matrix without them."""
-        matrix = self.matrix()
-        for j, rows in enumerate(self.parts):
-            gone = self._grams[j] if j < self._n_folds else self._gram(rows, self.curvature)
-            yield rows, Factor(matrix - gone)
+    def factor_without(self, matrix, j):
+        """Return the factor of the matrix of all samples without fold `j`."""
+        rows = self.parts[j]
+        gone = self._grams[j] if j < self._n_folds else self._gram(rows, self.curvature)
+        return ThreadsafeFactor(matrix - gone)
 
 
 @dataclass(frozen=True)
@@ -300,10 +310,15 @@ class _System:
         features, curvature = self.sums.features, self.sums.curvature
         pull = curvature[:, None] * self.aim
         right = features.represent(pull)
-        factors, coef = [], []
-        for rows, factor in self.sums.factors_without():
-            factors.append(factor)
-            coef.append(factor.solve(right - features.represent(pull[rows], rows)))
+        parts, matrix = self.sums.parts, self.sums.matrix()
+        factors: list[Any] = [None] * len(parts)
+        coef: list[Any] = [None] * len(parts)
+
+        def leave_out(j):
+            factors[j] = self.sums.factor_without(matrix, j)
+            coef[j] = factors[j].solve(right - features.represent(pull[parts[j]], parts[j]))
+
+        self.sums.for_folds(leave_out, range(len(parts)), curvature.size)
         return factors, coef
 
 
@@ -443,19 +458,32 @@ class FewDimensionsSolved(Solved):
             of_system = slope[..., n_done : n_done + n_outputs]
             n_done += n_outputs
             factors, coefs = system.models
-            for (repeat, rows), factor, coef in zip(
-                self._folds.models(), factors, coefs, strict=True
-            ):
-                spread = np.zeros_like(system.aim)
-                spread[rows] = of_system[repeat, rows]
-                adjoint = factor.solve(self._features.represent(spread[rows], rows))
-                kept = system.sums.curvature.copy()
-                kept[rows] = 0.0
-                both = self._features.product(np.hstack([adjoint, coef]))
-                alpha = kept[:, None] * both[:, :n_outputs]
-                error = system.aim - both[:, n_outputs:]
-                by_log = alpha * error
-                below = by_log[system.below].sum()
-                by_loss += below, by_log.sum() - below, np.vdot(alpha, system.outward)
-                pairs.append((spread - alpha, coef, kept[:, None] * error, adjoint))
+            found: list[Any] = [None] * len(factors)
+
+            def of_fold(item, system=system, of_system=of_system, found=found):
+                j, (repeat, rows), factor, coef = item
+                found[j] = self._of_fold(system, of_system[repeat], rows, factor, coef)
+
+            models = enumerate(zip(self._folds.models(), factors, coefs, strict=True))
+            items = [(j, *model) for j, model in models]
+            system.sums.for_folds(of_fold, items, system.aim.shape[0])
+            for by_fold, pair in found:
+                by_loss += by_fold
+                pairs.append(pair)
         return Derivatives(by_loss, self._features.by_width(pairs))
+
+    def _of_fold(self, system, slope, rows, factor, coef):
+        """Return what one fold adds to derivatives by the loss, and to `by_width`."""
+        n_outputs = system.aim.shape[1]
+        spread = np.zeros_like(system.aim)
+        spread[rows] = slope[rows]
+        adjoint = factor.solve(self._features.represent(spread[rows], rows))
+        kept = system.sums.curvature.copy()
+        kept[rows] = 0.0
+        both = self._features.product(np.hstack([adjoint, coef]))
+        alpha = kept[:, None] * both[:, :n_outputs]
+        error = system.aim - both[:, n_outputs:]
+        by_log = alpha * error
+        below = by_log[system.below].sum()
+        by_loss = np.array([below, by_log.sum() - below, np.vdot(alpha, system.outward)])
+        return by_loss, (spread - alpha, coef, kept[:, None] * error, adjoint)

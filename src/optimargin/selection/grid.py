@@ -162,7 +162,7 @@ def grid_values(name, given, paper, allowed):
     return values
 
 
-def single_threaded(n_samples, n_jobs=1, small=_SMALL):
+def single_threaded(n_samples, n_jobs=1):
     """Return a context in which BLAS uses one thread, where more would do harm.
 
     They do beside other workers, and on small matrices, where waiting for each other costs
@@ -171,10 +171,8 @@ def single_threaded(n_samples, n_jobs=1, small=_SMALL):
     Parameters
     ----------
     n_samples, n_jobs : int
-    small : int
-        Samples up to which they do harm.
     """
-    return one_thread() if n_jobs > 1 or n_samples <= small else nullcontext()
+    return one_thread() if n_jobs > 1 or n_samples <= _SMALL else nullcontext()
 
 
 class _Stopped(Exception):

@@ -13,7 +13,8 @@ So the search takes first looks at well-spread points, and climbs from the best 
 bounds, by a quasi-Newton method where there is a gradient and by simplices where there is
 none. First looks are cheap: at few samples, and with kernels at quadratic losses, which have no
 active set to find and share all factors between classes. What they found is where the search of all
-samples begins. With many classes or samples that search stays at quadratic losses, too.
+samples begins; of many samples, some make most of the way, and all of them the last steps. With
+many classes or samples that search stays at quadratic losses, too.
 
 The closed form keeps the active set of all samples, which makes it pessimistic at large
 penalties. So the best points, and the best of those with a larger penalty, are judged once more: by
@@ -22,6 +23,7 @@ taken.
 """
 
 import time
+from contextlib import nullcontext
 from copy import copy
 from dataclasses import dataclass
 
@@ -29,6 +31,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.stats import qmc
 
+from optimargin._threads import one_blas_thread, one_thread
 from optimargin.held_out.few_dimensions import FewDimensionsRefitter
 from optimargin.held_out.refitter import Folds
 from optimargin.kernels import gamma_of_width
@@ -36,7 +39,8 @@ from optimargin.selection.criteria import Criterion, SmoothAccuracy
 
 N_FOLDS = 5
 N_REPEATS = 3
-SMALL_SEARCH = 5000  # samples up to which points are so cheap that threads wait more than they work
+_SMALL = 1500  # samples up to which points are so cheap that threads wait more than they work
+_SMALL_LINEAR = 5000  # the same of linear models
 N_FINALISTS = 3  # points that are judged once more
 _APART = 0.05  # of the bounds, in some parameter, for two finalists to differ
 _LARGER = 2.0  # in log2 of the penalty, for the finalist that the closed form may underrate
@@ -50,8 +54,10 @@ _ONE_REPEAT_FROM = 1000  # samples, which are enough for one partition to tell p
 _EVERY_LOSS_UP_TO = 1.5e8  # n_outputs n_samples^3 up to which outputs have active sets of their own
 _FEWEST = 20  # evaluations of a search with first looks of their own
 _DESCENT = 12  # evaluations, at most, from one start
-_MANY = 20_000  # samples from which
-_DESCENT_OF_MANY = 6  # have to do
+_MIDDLE_FROM = 1500  # samples from which most of the way is made on some of them:
+_MIDDLE_SHARE = 0.25  # this share,
+_MIDDLE = (1000, 5000)  # within these numbers;
+_LAST = 3  # evaluations, at most, of all samples after that
 _SHAPE = np.array([1.0, -2.0, 0.5])  # from the best quadratic loss to one with a band
 _EDGE = 0.15  # of the first simplex, in widths of the bounds
 _LN2 = float(np.log(2.0))
@@ -74,6 +80,17 @@ class Evaluation:
     x: np.ndarray
     loss: float
     decision: np.ndarray
+
+
+def search_threads(data):
+    """Return the context of a search: threads of BLAS, of our own over folds, or none.
+
+    With kernels BLAS stays in one thread: its matrices are small, and NumPy's and SciPy's threads
+    wait for each other.
+    """
+    if not data.kernel.kind.is_linear:
+        return one_thread() if data.n_samples <= _SMALL else one_blas_thread()
+    return one_thread() if data.n_samples <= _SMALL_LINEAR else nullcontext()
 
 
 class HeldOutLoss:
@@ -192,6 +209,20 @@ class HeldOutLoss:
         if self.data.n_samples <= n_looks:
             return None
         return HeldOutLoss(self.data.looks(n_looks), None, random_state, self.guide)
+
+    def middle(self, random_state):
+        """Return the loss of most of the descent, that of some of many samples; or None.
+
+        Parameters
+        ----------
+        random_state : RandomState
+            Draws folds.
+        """
+        n_samples = self.data.n_samples
+        if not (self._folds and self.has_gradient and self.has_width and n_samples > _MIDDLE_FROM):
+            return None
+        some = self.data.looks(int(np.clip(_MIDDLE_SHARE * n_samples, *_MIDDLE)))
+        return HeldOutLoss(some, None, random_state, self.guide)
 
     def judge(self):
         """Return the loss of finalists: fits without the same folds count as well, if cheap.
@@ -393,6 +424,7 @@ def search(
     random_state,
     visit=None,
     looks=None,
+    middle=None,
     max_time=np.inf,
     expect=None,
     rtol=1e-4,
@@ -407,9 +439,11 @@ def search(
     random_state : RandomState
         Places the first, spread points (a scrambled Sobol sequence).
     visit : callable, default=None
-        Called with each `Evaluation`, first looks excepted.
+        Called with each `Evaluation` of `loss`, first looks excepted.
     looks : HeldOutLoss, default=None
         The loss of first looks (`HeldOutLoss.looks`). Without, they are taken at `loss` itself.
+    middle : HeldOutLoss, default=None
+        The loss of most of the descent (`HeldOutLoss.middle`). Without, it is `loss` itself.
     max_time : float
         In seconds, after which no evaluation is begun.
     expect : callable, default=None
@@ -431,8 +465,16 @@ def search(
     fixed = anywhere if loss.quadratic is None else loss.quadratic
     some = _Evaluations(looks, round(_LOOKS_SHARE * max_evals), now + _LOOKS_SHARE * max_time)
     _look_around(some, fixed, random_state, rtol)
-    n_left = max_evals - len(some.all)
-    return climb(loss, some.best(2), n_left, visit, now + max_time, expect, rtol)
+    starts, n_left = some.best(2), max_evals - len(some.all)
+    if middle is None:
+        return climb(loss, starts, n_left, visit, now + max_time, expect, rtol)
+    found = climb(middle, starts, n_left - _LAST, deadline=now + max_time, rtol=rtol)
+    if expect is not None:
+        expect(_LAST + N_FINALISTS)
+    every = _Evaluations(loss, _LAST, now + max_time, visit)
+    within = loss.quadratic if loss.stays_quadratic else anywhere
+    _climb_from(every, [min(found, key=lambda each: each.loss).x], within, 1, rtol)
+    return every.all
 
 
 def climb(loss, starts, max_evals, visit=None, deadline=np.inf, expect=None, rtol=1e-4):
@@ -464,8 +506,7 @@ def climb(loss, starts, max_evals, visit=None, deadline=np.inf, expect=None, rto
         shaped[:3] += _SHAPE
         starts.insert(1, np.clip(shaped, *loss.bounds.T))
     n_descents = 2 if loss.is_cheap else 1
-    descent = _DESCENT if loss.data.n_samples <= _MANY else _DESCENT_OF_MANY
-    n_left = min(max_evals, len(starts) + n_descents * descent)
+    n_left = min(max_evals, len(starts) + n_descents * _DESCENT)
     if expect is not None:
         expect(n_left + N_FINALISTS)
     every = _Evaluations(loss, n_left, deadline, visit)
