@@ -16,6 +16,8 @@ from optimargin.held_out.refitter import (
 )
 from optimargin.solvers import Newton
 
+_SMALL = 400  # samples up to which one output alone is solved faster without the interpreter
+
 
 def _numbers(objectives, scale):
     losses = [objective.loss(scale) for objective in objectives]
@@ -51,7 +53,8 @@ class GramRefitter(Refitter):
     def solve(self, objective):
         """Solve the problem of every output."""
         losses = [objective.loss(scale) for scale in self.scales]
-        if is_quadratic(losses):
+        is_alone = len(losses) == 1 and self.K.shape[0] <= _SMALL
+        if is_quadratic(losses) and not is_alone:
             return QuadraticGramSolved(self, losses[0])
         for problem, loss in zip(self.problems, losses, strict=True):
             problem.solve(loss.C1, loss.C2, loss.D)

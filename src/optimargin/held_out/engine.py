@@ -12,12 +12,7 @@ from optimargin.designs import FeatureDesign, GramDesign, LinearGramDesign
 from optimargin.held_out.compiled import FeatureRefitter, GramRefitter
 from optimargin.held_out.few_dimensions import FewDimensionsRefitter, FewFeatures, LandmarkData
 from optimargin.held_out.ldm import LDMFeatureRefitter, LDMSampleRefitter
-from optimargin.held_out.own_rows import (
-    KernelPart,
-    LinearPart,
-    OwnRowsRefitter,
-    asked_for_some,
-)
+from optimargin.held_out.own_rows import OwnRowsRefitter, asked_for_some, of_rows
 from optimargin.held_out.refitter import FeatureTest, GramTest, NumpyRefitter
 from optimargin.objectives import AdditiveObjective
 from optimargin.training.plan import plan_refitter
@@ -86,17 +81,17 @@ def make_refitter(data, objective_type, targets, fit_intercept):
 @make_refitter.register
 def _(data: KernelData, objective_type, targets, fit_intercept):
     if asked_for_some(targets):
-        parts = [KernelPart(data.K, data.K_test, np.flatnonzero(t.weight)) for t in targets]
+        owns = [np.flatnonzero(target.weight) for target in targets]
         refitters = [
             make_refitter(
-                KernelData(part.K, part.K_test),
+                KernelData(*of_rows(data.K, data.K_test, own)),
                 objective_type,
-                [target.take(part.own, 1.0)],
+                [target.take(own, 1.0)],
                 fit_intercept,
             )
-            for part, target in zip(parts, targets, strict=True)
+            for own, target in zip(owns, targets, strict=True)
         ]
-        return OwnRowsRefitter(parts, refitters, data.K.shape[0])
+        return OwnRowsRefitter(owns, refitters, K=data.K)
     test = None if data.K_test is None else GramTest(data.K_test)
     if not issubclass(objective_type, AdditiveObjective):
         return LDMSampleRefitter(GramDesign(data.K), targets, fit_intercept, test)
@@ -137,19 +132,18 @@ def _(data: LinearData, objective_type, targets, fit_intercept):
 
 def _linear_own_rows(data, objective_type, targets, fit_intercept):
     """Return the refitter of outputs on their own rows: by inner products, of few samples."""
-    n_samples = data.X.shape[0]
-    if n_samples <= _INNER_PRODUCTS_UP_TO:
+    if data.X.shape[0] <= _INNER_PRODUCTS_UP_TO:
         K = LinearGramDesign(data.X, data.center).K
         gram = KernelData(K, data.test_products())
         return make_refitter(gram, objective_type, targets, fit_intercept)
-    parts = [LinearPart(data.X, np.flatnonzero(target.weight)) for target in targets]
+    owns = [np.flatnonzero(target.weight) for target in targets]
     refitters = [
         make_refitter(
-            LinearData(data.X[part.own], data.center, data.X_test),
+            LinearData(data.X[own], data.center, data.X_test),
             objective_type,
-            [target.take(part.own, 1.0)],
+            [target.take(own, 1.0)],
             fit_intercept,
         )
-        for part, target in zip(parts, targets, strict=True)
+        for own, target in zip(owns, targets, strict=True)
     ]
-    return OwnRowsRefitter(parts, refitters, n_samples)
+    return OwnRowsRefitter(owns, refitters, X=data.X)

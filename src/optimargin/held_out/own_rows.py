@@ -5,6 +5,7 @@ it anyway: its value is that of the model itself.
 """
 
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 from sklearn.utils.extmath import safe_sparse_dot
@@ -17,37 +18,10 @@ def asked_for_some(targets):
     return len(targets) > 1 and any((target.weight == 0).any() for target in targets)
 
 
-class KernelPart:
-    """The rows of one output, given by kernel values."""
-
-    def __init__(self, K, K_test, own):
-        self.own = own
-        self.others = np.setdiff1d(np.arange(K.shape[0]), own)
-        self.change(K, K_test)
-
-    def change(self, K, K_test):
-        """Take the values of another kernel."""
-        own = self.own
-        self.K = np.ascontiguousarray(K[np.ix_(own, own)])
-        self.K_test = None if K_test is None else np.ascontiguousarray(K_test[:, own])
-        self._between = K[np.ix_(self.others, own)]
-
-    def decide_others(self, coef):
-        """Return decision values, without the intercept, of samples that take no part."""
-        return self._between @ coef
-
-
-class LinearPart:
-    """The rows of one output, given by features."""
-
-    def __init__(self, X, own):
-        self.own = own
-        self.others = np.setdiff1d(np.arange(X.shape[0]), own)
-        self._X = X
-
-    def decide_others(self, coef):
-        """Return decision values, without the intercept, of samples that take no part."""
-        return safe_sparse_dot(self._X[self.others], coef)
+def of_rows(K, K_test, own):
+    """Return kernel values of some samples alone, and of the test samples with them."""
+    square = np.ascontiguousarray(K[np.ix_(own, own)])
+    return square, None if K_test is None else np.ascontiguousarray(K_test[:, own])
 
 
 class OwnRowsRefitter(Refitter):
@@ -55,14 +29,19 @@ class OwnRowsRefitter(Refitter):
 
     Parameters
     ----------
-    parts : list of KernelPart or LinearPart
+    owns : list of ndarray of shape (n_rows,)
+        The rows of each output.
     refitters : list of Refitter
-        Of one output each, over the rows of its part.
-    n_samples : int
+        Of one output each, over its rows.
+    K : ndarray of shape (n_samples, n_samples), default=None
+        Kernel values of all samples.
+    X : {ndarray, CSR} of shape (n_samples, n_features), default=None
+        Features of all samples, where coefficients are those of features.
     """
 
-    def __init__(self, parts, refitters, n_samples):
-        self.parts, self.refitters, self.n_samples = parts, refitters, n_samples
+    def __init__(self, owns, refitters, *, K=None, X=None):
+        self.owns, self.refitters = owns, refitters
+        self.K, self.X = K, X
 
     def solve(self, objective):
         """Solve the problem of every output."""
@@ -75,64 +54,58 @@ class OwnRowsRefitter(Refitter):
 
     def change_kernel(self, K, test=None, slope=None, slope_test=None):
         """Go on with another kernel, and its derivatives by the logarithm of its width."""
-        for part, refitter in zip(self.parts, self.refitters, strict=True):
-            part.change(K, test)
-            slopes = KernelPart(slope, slope_test, part.own) if slope is not None else None
-            refitter.change_kernel(
-                part.K,
-                part.K_test,
-                None if slopes is None else slopes.K,
-                None if slopes is None else slopes.K_test,
-            )
+        self.K = K
+        for own, refitter in zip(self.owns, self.refitters, strict=True):
+            slopes = (None, None) if slope is None else of_rows(slope, slope_test, own)
+            refitter.change_kernel(*of_rows(K, test, own), *slopes)
 
 
 class OwnRowsSolved(Solved):
     """What the refitters of all outputs have found."""
 
     def __init__(self, refitter, solved):
-        self._parts, self._solved = refitter.parts, solved
-        self._n_samples = refitter.n_samples
+        self._refitter, self._owns, self._solved = refitter, refitter.owns, solved
         self.intercept = np.concatenate([each.intercept for each in solved])
         self.objective = np.concatenate([each.objective for each in solved])
         self.dual_gap = np.concatenate([each.dual_gap for each in solved])
 
-    @property
+    @cached_property
     def coef(self):
         """Coefficients of all samples, or of features."""
-        if isinstance(self._parts[0], LinearPart):
+        if self._refitter.X is not None:
             return np.concatenate([each.coef for each in self._solved])
-        coef = np.zeros((len(self._parts), self._n_samples))
-        for row, part, each in zip(coef, self._parts, self._solved, strict=True):
-            row[part.own] = each.coef[0]
+        coef = np.zeros((len(self._owns), self._refitter.K.shape[0]))
+        for row, own, each in zip(coef, self._owns, self._solved, strict=True):
+            row[own] = each.coef[0]
         return coef
 
-    def _spread(self, k, own, out):
-        """Put values of the rows of output `k`, the last axis but one, among those of others."""
-        part, solved = self._parts[k], self._solved[k]
-        out[..., part.own, k] = own
-        out[..., part.others, k] = part.decide_others(solved.coef[0]) + solved.intercept[0]
+    def _of_models(self):
+        """Return decision values of all samples by the models of all, for those without a part."""
+        refitter = self._refitter
+        values = refitter.K if refitter.X is None else refitter.X
+        return safe_sparse_dot(values, self.coef.T) + self.intercept
 
     def leave_one_out(self):
         """Return closed-form decision values of shape (n_samples, n_outputs)."""
-        out = np.empty((self._n_samples, len(self._parts)))
-        for k, solved in enumerate(self._solved):
-            self._spread(k, solved.leave_one_out()[:, 0], out)
+        out = self._of_models()
+        for k, (own, solved) in enumerate(zip(self._owns, self._solved, strict=True)):
+            out[own, k] = solved.leave_one_out()[:, 0]
         return out
 
     def leave_folds_out(self, folds):
         """Return closed-form decision values, with derivatives."""
-        out = np.empty((*folds.fold.shape, len(self._parts)))
+        out = np.stack([self._of_models()] * folds.fold.shape[0])
         found = []
-        for k, (part, solved) in enumerate(zip(self._parts, self._solved, strict=True)):
-            own = Folds(np.ascontiguousarray(folds.fold[:, part.own]), folds.n_folds)
-            found.append(solved.leave_folds_out(own))
-            self._spread(k, found[-1].decision[..., 0], out)
+        for k, (own, solved) in enumerate(zip(self._owns, self._solved, strict=True)):
+            of_own = Folds(np.ascontiguousarray(folds.fold[:, own]), folds.n_folds)
+            found.append(solved.leave_folds_out(of_own))
+            out[:, own, k] = found[-1].decision[..., 0]
 
         def derivatives(slope):
             # A criterion asks an output for its own rows alone.
             by_output = [
-                held_out.derivatives(np.ascontiguousarray(slope[:, part.own, k : k + 1]))
-                for k, (part, held_out) in enumerate(zip(self._parts, found, strict=True))
+                held_out.derivatives(np.ascontiguousarray(slope[:, own, k : k + 1]))
+                for k, (own, held_out) in enumerate(zip(self._owns, found, strict=True))
             ]
             return self._total(by_output)
 
@@ -155,7 +128,7 @@ class OwnRowsSolved(Solved):
     def _total(self, by_output):
         """Return the sum of derivatives, with the places of each output's rows."""
         total = Derivatives(np.zeros_like(by_output[0].by_loss))
-        for part, each in zip(self._parts, by_output, strict=True):
-            pairs = tuple((part.own, left, coef) for _, left, coef in each.pairs)
+        for own, each in zip(self._owns, by_output, strict=True):
+            pairs = tuple((own, left, coef) for _, left, coef in each.pairs)
             total += replace(each, pairs=pairs)
         return total
