@@ -148,7 +148,7 @@ def make_sections(results):
                 "friedman": comparison.friedman(),
                 "comparison": comparison,
                 "tables": [
-                    *_worth_tables(comparison),
+                    *_worth_tables(results, number),
                     tables.accuracy_table(comparison),
                     tables.agreement_table(comparison),
                     *_further_tables(results, comparison),
@@ -159,10 +159,10 @@ def make_sections(results):
     return sections
 
 
-def _worth_tables(comparison):
-    """Return a table of what parts of the methods are worth, if it would have rows."""
-    table = tables.worth_table(comparison) if len(comparison.datasets) > 1 else None
-    return [table] if table and table.rows else []
+def _worth_tables(results, number):
+    """Return a table of what parts of the methods are worth, if it has rows."""
+    table = tables.worth_table(results, number)
+    return [table] if table.rows else []
 
 
 def _further_tables(results, comparison):

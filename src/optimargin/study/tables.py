@@ -6,13 +6,14 @@ from dataclasses import dataclass, field
 from optimargin.datasets import find_set, list_paper_datasets
 from optimargin.study.methods import METHODS
 from optimargin.study.protocol import TABLES
-from optimargin.study.statistics import REFERENCE
+from optimargin.study.statistics import REFERENCE, make_comparison
 
 MARKS = {"better": "•", "worse": "◦", "": ""}
 _LATEX_MARKS = {"•": r"$\bullet$", "◦": r"$\circ$", "±": r"$\pm$", "^": r"\textasciicircum{}"}
 NO_VALUE = "–"
 WORTH = (  # what differs between two methods; the last four have the same search
     ("an intercept", "odm_intercept", "odm"),
+    ("the loss, both tuned by a grid", "odm_intercept", "svm_wide"),
     ("the search, not the paper's grid", "odm_default", "odm_intercept"),
     ("loss and search together", "odm_default", "svm_wide"),
     ("squared hinge loss and search, not the hinge loss", "odm_no_C2", "svm_wide"),
@@ -183,20 +184,24 @@ def accuracy_table(comparison, note=""):
     )
 
 
-def worth_table(comparison):
-    """Return what parts of a method are worth, as far as there are two that differ in it alone."""
-    c = comparison
+def worth_table(results, number):
+    """Return what parts of a method are worth, as far as there are two that differ in it alone.
+
+    Each pair of methods is compared on all repeats that both have.
+    """
     rows = []
     for what, method, other in WORTH:
-        if {method, other} <= set(c.methods):
+        c = make_comparison(results, number, (method, other))
+        if len(c.methods) == 2 and len(c.datasets) > 1:
             mean, error = c.gain(method, other)
             counts = "/".join(map(str, c.win_tie_loss(method, other)))
             labels = [METHODS[method].label, METHODS[other].label]
-            rows.append([what, *labels, f"{100 * mean:+.2f}±{100 * error:.2f}", counts])
+            gain = f"{100 * mean:+.2f}±{100 * error:.2f}"
+            rows.append([what, *labels, gain, counts, str(min(c.repeats.values()))])
     return TextTable(
-        f"Table {c.number}, what is worth how much: mean difference of the accuracy in points, "
+        f"Table {number}, what is worth how much: mean difference of the accuracy in points, "
         "with its standard error over sets; sets with a significant difference",
-        ["what", "with it", "without it", "points", "win/tie/loss"],
+        ["what", "with it", "without it", "points", "win/tie/loss", "repeats"],
         rows,
     )
 
