@@ -1,5 +1,6 @@
 """Units, the runner, and that it survives being killed."""
 
+import json
 import os
 import signal
 import sqlite3
@@ -15,6 +16,8 @@ from numpy.testing import assert_allclose
 from optimargin import ldm_path
 from optimargin.study import METHODS, Store, Unit, find_methods, make_problem, plan, run, run_unit
 from optimargin.study import runner as runner_module
+from optimargin.study.methods import evaluate
+from optimargin.study.protocol import Problem
 from optimargin.study.runner import describe, progress
 from optimargin.study.selection import choose, gram, ldm_solver
 
@@ -40,6 +43,34 @@ def test_unit_is_reproducible_and_better_than_chance(table, method):
     assert one.error is None
     assert one.accuracy > 0.8
     assert (one.accuracy, one.params, one.seed) == (other.accuracy, other.params, other.seed)
+
+
+@pytest.mark.parametrize("table", [2, 3])
+def test_restricted_machines_keep_to_their_restriction(table):
+    found = {
+        method: run_unit(Unit(table, "wine", 1, method))
+        for method in ("odm_default", "odm_no_C2", "odm_least_squares", "odm_no_band")
+    }
+    assert all(result.accuracy > 0.85 for result in found.values())
+    params = {method: result.params for method, result in found.items()}
+    assert params["odm_default"]["C2"] > 0
+    assert params["odm_no_C2"]["C2"] == 0
+    assert params["odm_least_squares"]["C1"] == params["odm_least_squares"]["C2"]
+    assert params["odm_least_squares"]["D"] == params["odm_no_band"]["D"] == 0
+
+
+def test_widths_per_feature_are_kept_where_there_are_several():
+    rng = np.random.default_rng(0)
+    X = rng.random((300, 8))
+    y = np.where((X[:, 0] - 0.5) * (X[:, 1] - 0.5) > 0, 1, -1)  # the others say nothing
+    problem = Problem(X[:200], y[:200], X[200:], y[200:], "rbf", 0)
+    params, model, accuracy, _ = evaluate(METHODS["odm_widths"], problem)
+    assert len(params["widths"]) == 8
+    assert max(params["widths"][:2]) < min(params["widths"][2:])
+    assert accuracy > evaluate(METHODS["odm_default"], problem)[2]
+    again = METHODS["odm_widths"].build(problem, json.loads(json.dumps(params)))
+    assert_allclose(again.fit(X[:200], y[:200]).gamma_, model.gamma_)
+    assert "width" in run_unit(Unit(3, "iris", 1, "odm_widths")).params
 
 
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])

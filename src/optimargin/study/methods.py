@@ -206,16 +206,21 @@ def _select_restricted(problem, *, share=None, no_band=False):
 
 def _select_odm_widths(problem):
     search = ODMClassifierCV(calibration=None, relevance=True).fit(problem.X, problem.y)
+    if np.ndim(search.gamma_) == 0:  # one width was confirmed
+        return _chosen(problem, search)
     params = {"C1": search.C1_, "C2": search.C2_, "D": search.D_}
     widths = search.widths_ / problem.mean_distance
-    params |= {f"width_{j}": width for j, width in enumerate(widths)}
-    return {key: float(f"{value:.10g}") for key, value in params.items()}
+    return {
+        **{key: float(f"{value:.10g}") for key, value in params.items()},
+        "widths": [float(f"{width:.6g}") for width in widths],
+    }
 
 
 def _build_odm_widths(problem, params):
-    parameters = (params["C1"], params["C2"], params["D"])
-    gamma = [problem.gamma(params[f"width_{j}"]) for j in range(problem.X.shape[1])]
-    return ODMClassifier(*parameters, gamma=gamma)
+    if "width" in params:
+        return _build_odm(problem, params, fit_intercept=True)
+    gamma = [problem.gamma(width) for width in params["widths"]]
+    return ODMClassifier(params["C1"], params["C2"], params["D"], gamma=gamma)
 
 
 def _build_odm(problem, params, *, fit_intercept):
