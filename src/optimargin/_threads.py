@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import copy_context
 from functools import cache
 from threading import Lock, local
 from typing import Any
@@ -139,10 +140,14 @@ def for_each(function: Callable[..., None], items: Iterable, work: int) -> None:
             function(item)
         return
 
-    def call(item):
+    def call(context, item):
         _this_thread.is_worker = True
-        function(item)
+        context.run(function, item)
 
     with one_blas_thread(), ThreadPoolExecutor(n_threads) as pool:
-        for _ in pool.map(call, items):
-            pass
+        try:
+            for _ in pool.map(call, [copy_context() for _ in items], items):
+                pass
+        except BaseException:  # an interrupt, too, does not wait for all the others
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise

@@ -51,9 +51,24 @@ def test_errors_of_decision_values_are_within_their_estimate(fixed_point):
     assert (change <= np.outer(value_error, value_error)).all()
 
 
-def test_samples_are_found_in_any_order():
-    made, _ = design(200, fixed_point=True)
-    assert sorted(made.order) == list(range(200))
-    values = np.arange(200.0)
-    np.testing.assert_array_equal(made.in_order(values)[:200], values[made.order])
-    assert not made.in_order(values)[200:].any()
+@pytest.mark.parametrize("n_first", [128, 256])
+def test_samples_are_kept_as_they_are_asked_for(n_first):
+    made, K = design(300, fixed_point=False)
+    assert made.order.size == made.n_values == 0
+    chosen = np.random.default_rng(3).permutation(300)
+    made.keep(chosen[:n_first])
+    first = made.order.copy()
+    assert sorted(first) == sorted(chosen[:n_first])
+    coef = np.random.default_rng(4).normal(size=n_first)
+    inside = made.product_in_order(coef[None])[0]
+    np.testing.assert_allclose(inside, K[np.ix_(first, first)] @ coef, atol=1e-4)
+    outside = made.outside
+    assert sorted([*first, *outside]) == list(range(300))
+    decision = made.decision_outside(outside, coef)
+    np.testing.assert_allclose(decision, K[np.ix_(outside, first)] @ coef, atol=1e-4)
+    made.keep(outside)
+    np.testing.assert_array_equal(made.order[:n_first], first)
+    padded = np.zeros((1, made.n_padded))
+    padded[0, :n_first] = coef
+    everywhere = made.product_in_order(padded)[0, :300]
+    np.testing.assert_allclose(everywhere, K[np.ix_(made.order, first)] @ coef, atol=1e-4)

@@ -240,11 +240,12 @@ def test_slopes_of_the_search_are_those_of_finite_differences(kernel, limit, dat
             assert slope[j] == pytest.approx(difference, rel=1e-3, abs=1e-7)
 
 
-def test_auto_is_pairs_for_linear_models_in_memory(data):
+def test_auto_is_pairs_for_models_in_memory(data):
     X, y = data
     assert LinearODMClassifier().fit(X, y).intercept_.size == 6
     assert ODMClassifier(kernel="linear").fit(X, y).intercept_.size == 6
-    assert ODMClassifier().fit(X, y).intercept_.size == 4
+    assert ODMClassifier().fit(X, y).intercept_.size == 6
+    assert ODMClassifier(approximation="nystrom").fit(X, y).intercept_.size == 4
     chunked = LinearODMClassifier().fit_chunks(ArrayChunks(X, y, chunk_rows=50))
     assert chunked.intercept_.size == 4
     np.testing.assert_array_equal(chunked.predict(X), chunked.decision_function(X).argmax(axis=1))

@@ -382,3 +382,31 @@ def test_a_choice_without_gamma_does_not_look_at_the_data(given):
 def test_a_callable_may_return_a_sparse_matrix():
     X = np.eye(3)
     np.testing.assert_array_equal(Kernel(lambda A, B: sp.csr_array(A @ B.T))(X), X)
+
+
+@pytest.mark.parametrize("share", [0.05, 0.6])
+def test_values_between_long_rows_are_precise_in_float32(share):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 4))
+    n_long = int(share * 400)
+    X[:n_long] *= 3e3
+    X[10:20] = X[:10] + 0.3 * rng.normal(size=(10, 4))
+    kernel = make_kernel("rbf", gamma=0.3)
+    single, double = (PreparedKernel(kernel, X, dtype) for dtype in (np.float32, np.float64))
+    np.testing.assert_allclose(single.block(), double.block(), atol=1e-5)
+    assert double.block()[:10, 10:20].diagonal().min() > 0.1
+    new = np.vstack([X + 0.1, 1e20 * X[:5]])
+    np.testing.assert_allclose(single.against(new), double.against(new), atol=1e-5)
+    v = rng.normal(size=20)
+    rows, columns = np.arange(30), np.arange(20)
+    expected = double.block(rows, columns) @ v
+    np.testing.assert_allclose(single.product(rows, columns, v), expected, atol=1e-4)
+
+
+def test_sums_of_many_outputs_are_those_of_each():
+    rng = np.random.default_rng(0)
+    X, Y, V = rng.normal(size=(50, 3)), rng.normal(size=(1500, 3)), rng.normal(size=(1500, 9))
+    kernel = make_kernel("rbf", gamma=0.3)
+    together = kernel_product(kernel, X, Y, V, np.float32)
+    expected = kernel(X, Y) @ V
+    np.testing.assert_allclose(together, expected, atol=1e-3)

@@ -46,7 +46,7 @@ def test_rounded_kernel_values_are_part_of_the_claim(parameters, shape, dtype):
         if dtype == np.float32:  # in which no coefficients may be precise enough
             warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(X, y)
-    assert model.solver_ in ("bcd", "newton_cg")
+    assert model.solver_ in ("dcd", "bcd", "newton_cg")
     assert gain(model, X, y) <= model.dual_gap_ + 1e-9
     if dtype == np.float64:
         assert model.dual_gap_ <= model.tol

@@ -505,13 +505,19 @@ def _define_odm():
     newton("odm/newton/rbf/C2_0", data="tall", C2=0.0)
     newton("odm/newton/rbf/C2_0_D0", data="moons", C2=0.0, D=0.0)
     newton("odm/newton/rbf/large_C1", data="moons", gamma=0.5, C1=4096.0, C2=1024.0)
-    newton("odm/newton/rbf/four", data="four")
-    newton("odm/newton/rbf/four_weighted", data="four", weight="zeros", class_weight="balanced")
+    newton("odm/newton/rbf/four", data="four", multi_class="ovr")
+    newton(
+        "odm/newton/rbf/four_weighted",
+        data="four",
+        weight="zeros",
+        class_weight="balanced",
+        multi_class="ovr",
+    )
     newton("odm/newton/rbf/wide", data="wide", gamma=0.003)
     newton("odm/newton/rbf/sparse", data="sparse_tall", gamma=0.05)
     newton("odm/newton/rbf/sparse_wide", data="sparse_wide", gamma=0.05)
     newton("odm/newton/rbf/large", data="large")
-    newton("odm/newton/rbf/digits", data="digits", gamma=0.05)
+    newton("odm/newton/rbf/digits", data="digits", gamma=0.05, multi_class="ovr")
     for gamma in ("scale", "auto", "mean_distance"):
         newton(f"odm/newton/gamma_{gamma}", data="tall", gamma=gamma, weight="zeros")
     newton("odm/newton/gamma_mean_distance/sparse", data="sparse_tall", gamma="mean_distance")
@@ -543,7 +549,7 @@ def _define_odm():
     # Few samples lie outside the band: there is room for those in the end.
     small("odm/newton_cg/large/cache_of_few", cache_size=1.0, C1=16384.0, C2=0.0, D=0.5)
     newton_cg("odm/newton_cg/large/no_intercept", data="large", fit_intercept=False)
-    newton_cg("odm/newton_cg/large/four", data="large_four")
+    newton_cg("odm/newton_cg/large/four", data="large_four", multi_class="ovr")
     newton_cg("odm/newton_cg/sparse", data="sparse_tall", gamma=0.05)
     newton_cg("odm/newton_cg/linear", data="tall", kernel="linear")
     newton_cg("odm/newton_cg/poly", data="tall", kernel="poly", gamma=0.2, degree=2, coef0=1.0)
@@ -555,7 +561,7 @@ def _define_odm():
     dcd("odm/dcd/rbf", data="tall")
     dcd("odm/dcd/rbf/no_intercept", data="tall", fit_intercept=False)
     dcd("odm/dcd/rbf/small_cache", data="moons", cache_size=0.15, warns=LITTLE_ROOM)
-    dcd("odm/dcd/four", data="four", class_weight="balanced")
+    dcd("odm/dcd/four", data="four", class_weight="balanced", multi_class="ovr")
     dcd("odm/dcd/linear", data="ball", kernel="linear", weight="zeros")
     dcd("odm/dcd/precomputed", data="gram", kernel="precomputed")
     dcd("odm/dcd/sigmoid", warns=INDEFINITE, **sigmoid)
@@ -664,7 +670,7 @@ def _define_left_out():
         end = "exact" if exact else "closed"
         loo, folds = partial(left_out, exact=exact), partial(folds_out, exact=exact)
         kernel(f"odm/loo/{end}", data="tall", results=loo)
-        kernel(f"odm/loo/{end}/four", data="four", results=loo, weight="zeros")
+        kernel(f"odm/loo/{end}/four", data="four", results=loo, weight="zeros", multi_class="ovr")
         kernel(f"odm/folds/{end}", data="tall", results=folds)
         linear(f"linear_odm/loo/{end}", data="tall", results=loo)
         linear(f"linear_odm/loo/{end}/wide", data="wide", results=loo)
@@ -679,7 +685,7 @@ def _define_left_out():
         results=partial(left_out, exact=False),
     )
     kernel("odm/bounds", data="tall", fit_intercept=False, results=bounds)
-    kernel("odm/bounds/intercept", data="four", results=bounds)
+    kernel("odm/bounds/intercept", data="four", results=bounds, multi_class="ovr")
     linear("linear_odm/bounds", data="tall", fit_intercept=False, weight="zeros", results=bounds)
     printed = partial(bounds, kinds=("printed",))
     ldm = partial(_case, kind="iterative", results=printed, fit_intercept=False)

@@ -54,7 +54,9 @@ def test_rbf_path_equals_cold_fits(n_classes, fit_intercept):
     assert len(path.params) == 54
     check_against_cold_fits(
         path,
-        lambda point: ODMClassifier(**point, fit_intercept=fit_intercept, tol=1e-12),
+        lambda point: ODMClassifier(
+            **point, fit_intercept=fit_intercept, tol=1e-12, multi_class="ovr"
+        ),
         X,
         y,
         sample_weight=weight,

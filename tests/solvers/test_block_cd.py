@@ -6,6 +6,7 @@ from sklearn.datasets import make_classification
 from sklearn.metrics.pairwise import rbf_kernel
 
 from optimargin import ODMClassifier, ODMRegressor, OneClassODM
+from optimargin.designs import TileDesign
 from optimargin.solvers import BlockCD
 
 
@@ -36,8 +37,8 @@ def test_the_optimum_is_within_the_claimed_gap(tol, fit_intercept, penalties):
 @pytest.mark.parametrize("n_classes", [3, 6])
 def test_all_classes_at_a_time_give_the_models_of_one_at_a_time(n_classes):
     X, y = data(n_classes=n_classes)
-    model = ODMClassifier(solver="bcd").fit(X, y)
-    newton = ODMClassifier(solver="newton", tol=1e-10).fit(X, y)
+    model = ODMClassifier(solver="bcd", multi_class="ovr").fit(X, y)
+    newton = ODMClassifier(solver="newton", tol=1e-10, multi_class="ovr").fit(X, y)
     assert (model.dual_gap_ <= 1e-4).all()
     excess = objectives(model, X, y) / newton.objective_ - 1
     assert (excess >= -1e-9).all()
@@ -73,6 +74,29 @@ def test_few_samples_are_inside_the_band_without_a_trace():
     assert model.support_.size <= 1.02 * exact.support_.size
 
 
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("tol", [1e-4, 1e-6])
+def test_samples_that_stray_from_the_band_are_taken_in(fit_intercept, tol, monkeypatch):
+    kept = []
+
+    def keep(self, samples):
+        kept.append(len(samples))
+        keep_more(self, samples)
+
+    keep_more = TileDesign.keep
+    monkeypatch.setattr(TileDesign, "keep", keep)
+    X, y = make_classification(
+        3000, 12, n_informative=8, class_sep=2.0, flip_y=0.02, random_state=0
+    )
+    found = ODMClassifier(solver="bcd", tol=tol, fit_intercept=fit_intercept).fit(X, y)
+    assert len(kept) > 1
+    assert sum(kept) < 3000
+    assert found.dual_gap_ <= tol
+    exact = ODMClassifier(solver="newton", tol=1e-10, fit_intercept=fit_intercept).fit(X, y)
+    difference = abs(found.objective_ - exact.objective_)
+    assert difference <= (found.dual_gap_ + exact.dual_gap_) * exact.objective_
+
+
 def test_regression_and_novelty_detection():
     X, _ = data(1200)
     y = np.sin(X[:, 0]) + 0.1 * X[:, 1]
@@ -88,7 +112,8 @@ def test_large_penalties_are_left_to_newton_steps():
     hard = ODMClassifier(1e6, solver="bcd").fit(X, y)
     assert hard.dual_gap_ <= 1e-4
     assert ODMClassifier(1e6).fit(X, y).solver_ == "newton_cg"
-    assert ODMClassifier().fit(X, y).solver_ == "bcd"
+    assert ODMClassifier().fit(X, y).solver_ == "dcd"
+    assert ODMClassifier().fit(*data(1600)).solver_ == "bcd"
 
 
 def test_results_do_not_depend_on_chance_or_threads():

@@ -6,6 +6,7 @@ from optimargin.designs.gram import GramDesign, LinearGramDesign
 from optimargin.designs.landmarks import LandmarkDesign
 from optimargin.designs.panels import PanelDesign
 from optimargin.designs.pivots import RandomPivots
+from optimargin.designs.rounded_gram import RoundedGramDesign
 from optimargin.designs.tiles import TileDesign
 
 LINEAR_DESIGNS = (FeatureDesign, LinearGramDesign)
@@ -22,6 +23,7 @@ __all__ = [
     "PanelDesign",
     "RandomPivots",
     "SampleSpaceDesign",
+    "RoundedGramDesign",
     "TileDesign",
     "canonical",
     "total_variance",

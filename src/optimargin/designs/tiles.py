@@ -1,7 +1,8 @@
-"""The Gram matrix of a kernel, all of it in memory, as tiles of its lower triangle.
+"""The Gram matrix of a kernel, in memory, as tiles of its lower triangle.
 
 Values of radial kernels lie in [0, 1] and are kept as 16-bit fixed point or as float32. Samples are
-in random order, so that every block of them is like all samples.
+in random order, so that every block of them is like all samples. Values between samples that matter
+to nobody need not be computed: samples are kept as they are asked for.
 """
 
 from collections.abc import Callable
@@ -22,7 +23,7 @@ _SINGLE = 2.0**-24  # that of float32 distances is small
 
 
 class TileDesign(SampleSpaceDesign):
-    """A kernel matrix kept as tiles.
+    """A kernel matrix kept as tiles, of all samples or of some of them.
 
     Parameters
     ----------
@@ -39,12 +40,10 @@ class TileDesign(SampleSpaceDesign):
 
     Attributes
     ----------
-    order : ndarray of shape (n_samples,)
-        The sample at each position.
-    n_padded : int
-        The number of samples, rounded up to whole blocks.
+    order : ndarray of shape (n_kept,)
+        The sample at each position of those kept so far.
     tiles : ndarray
-        See `optimargin._core._tiles`.
+        See `optimargin._core._tiles`; there is room for all samples.
     unit : float
         What values in tiles are multiples of.
     """
@@ -64,13 +63,11 @@ class TileDesign(SampleSpaceDesign):
         self.n_samples = self.n_coef = kernel.n_samples
         self._kernel = kernel
         self._make_precise = make_precise
-        self.order = np.random.default_rng(seed).permutation(self.n_samples)
-        n_blocks = -(-self.n_samples // TILE_SIZE)
-        self.n_padded = n_blocks * TILE_SIZE
+        self._random = np.random.default_rng(seed)
+        self.order = np.empty(0, dtype=np.intp)
         self.unit = 1.0 / _LARGEST if fixed_point else 1.0
-        n_values = n_blocks * (n_blocks + 1) // 2 * TILE_SIZE**2
-        self.tiles = np.empty(n_values, dtype=np.uint16 if fixed_point else np.float32)
-        self._fill()
+        # Memory that is never written to is never taken.
+        self.tiles = np.empty(_n_values(self.n_samples), np.uint16 if fixed_point else np.float32)
         scale = kernel.rounding_scale()
         if fixed_point:
             scale = 1.0 + _SINGLE / _FIXED_POINT * scale
@@ -78,19 +75,41 @@ class TileDesign(SampleSpaceDesign):
 
     @staticmethod
     def n_bytes(n_samples, *, fixed_point):
-        """Return the memory that tiles take."""
-        n_blocks = -(-n_samples // TILE_SIZE)
-        return n_blocks * (n_blocks + 1) / 2 * TILE_SIZE**2 * (2 if fixed_point else 4)
+        """Return the memory that tiles of so many samples take."""
+        return _n_values(n_samples) * (2.0 if fixed_point else 4.0)
 
-    def _fill(self):
-        kernel, n_samples = self._kernel.take(self.order), self.n_samples
+    @property
+    def n_padded(self):
+        """The number of samples that are kept, rounded up to whole blocks."""
+        return _n_blocks(self.order.size) * TILE_SIZE
+
+    @property
+    def n_values(self):
+        """The number of kernel values that are kept."""
+        return _n_values(self.order.size)
+
+    @property
+    def outside(self):
+        """The samples that are not kept, in increasing order."""
+        is_outside = np.ones(self.n_samples, dtype=bool)
+        is_outside[self.order] = False
+        return np.flatnonzero(is_outside)
+
+    def keep(self, samples):
+        """Compute the values of more samples, in whole blocks unless these are all there are."""
+        first = self.order.size // TILE_SIZE
+        self.order = np.concatenate([self.order, self._random.permutation(samples)])
+        self._fill(first)
+
+    def _fill(self, first_block):
+        kernel, n_kept = self._kernel.take(self.order), self.order.size
         buffers = local()  # new memory for every row of tiles would cost more than its values
 
         def fill(i):
             if not hasattr(buffers, "values"):
                 buffers.values = np.empty(TILE_SIZE * self.n_padded, dtype=np.float32)
             first, end = i * TILE_SIZE, (i + 1) * TILE_SIZE
-            last = min(end, n_samples)
+            last = min(end, n_kept)
             values = buffers.values[: TILE_SIZE * end].reshape(TILE_SIZE, end)
             if last == end:
                 kernel.block(slice(first, end), slice(0, end), out=values)
@@ -101,8 +120,8 @@ class TileDesign(SampleSpaceDesign):
             _tiles.pack(values, 1.0 / self.unit, self.tiles[begin : begin + TILE_SIZE * end])
 
         # The longest first, so that threads end at the same time.
-        rows = range(self.n_padded // TILE_SIZE)[::-1]
-        for_each(fill, rows, work=10 * self.tiles.size)
+        rows = range(first_block, self.n_padded // TILE_SIZE)[::-1]
+        for_each(fill, rows, work=10 * self.n_values)
 
     @cached_property
     def precise(self):
@@ -125,24 +144,35 @@ class TileDesign(SampleSpaceDesign):
         """Return what rounding can do; see `RoundingProbe`."""
         return self._probe.effects(coef, decision, weight)
 
-    def in_order(self, values):
-        """Return values of the samples, in the last axis, at their positions, padded by zeros."""
-        out = np.zeros((*values.shape[:-1], self.n_padded), dtype=values.dtype)
-        out[..., : self.n_samples] = values[..., self.order]
-        return out
-
     def product_in_order(self, V):
         """Return ``V @ K`` for vectors in the rows of `V`, of padded samples in their order."""
-        n_threads = min(n_threads_for(self.tiles.size), self.n_padded // TILE_SIZE)
+        n_threads = min(n_threads_for(self.n_values), self.n_padded // TILE_SIZE)
         partial = np.zeros((n_threads, *V.shape))
         work = np.empty((n_threads * (TILE_SIZE + len(V)), TILE_SIZE), dtype=np.float32)
         _tiles.product(self.tiles, (V * self.unit).astype(np.float32), partial, work, n_threads)
         return partial.sum(axis=0)
 
+    def decision_outside(self, outside, coef):
+        """Return the decision values of samples, of which those kept have coefficients.
+
+        Parameters
+        ----------
+        outside : ndarray of shape (n_outside,)
+        coef : ndarray of shape (n_kept,)
+            In their order.
+        """
+        active = np.flatnonzero(coef)
+        return self._kernel.product(outside, self.order[active], coef[active])
+
     def product(self, V):
         """Return ``V @ K`` for vectors in the rows of `V`."""
+        outside = self.outside
+        if outside.size:
+            self.keep(outside)
+        padded = np.zeros((len(V), self.n_padded))
+        padded[:, : self.n_samples] = V[:, self.order]
         out = np.empty(V.shape)
-        out[:, self.order] = self.product_in_order(self.in_order(V))[:, : self.n_samples]
+        out[:, self.order] = self.product_in_order(padded)[:, : self.n_samples]
         return out
 
     def columns(self, columns, rows=slice(None)):
@@ -153,3 +183,12 @@ class TileDesign(SampleSpaceDesign):
     def squared_norms(self):
         """The diagonal of K as float64."""
         return self._kernel.diagonal().astype(np.float64)
+
+
+def _n_blocks(n_samples):
+    return -(-n_samples // TILE_SIZE)
+
+
+def _n_values(n_samples):
+    n_blocks = _n_blocks(n_samples)
+    return n_blocks * (n_blocks + 1) // 2 * TILE_SIZE**2

@@ -1,7 +1,6 @@
 """What all estimators share: validation, storage, scores and pickling."""
 
 from abc import ABCMeta, abstractmethod
-from copy import copy
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -237,7 +236,8 @@ class BaseLearner(StoreMixin, DocLinkMixin, CallbackSupportMixin, BaseEstimator,
         A copy of the estimator is told about them: it itself does not change before all of the
         fit has succeeded.
         """
-        checked = copy(self)
+        checked = object.__new__(type(self))
+        vars(checked).update(vars(self))
         X, y = self._validated(checked, X, y, **checks)
         names = ("n_features_in_", "feature_names_in_")
         about = {name: vars(checked)[name] for name in names if name in vars(checked)}

@@ -150,8 +150,8 @@ class PairwiseClassifier(Classifier):
     def _multi_class(self):
         if self.multi_class != "auto":
             return self.multi_class
-        kernel = self._kernel_choice()
-        return "ovo" if kernel is None or kernel.kind.is_linear else "ovr"
+        # Landmarks are shared by classes that are asked for all samples.
+        return "ovo" if self._options().approximation is None else "ovr"
 
     def _task_of_chunks(self):
         task_type, settings = super()._task_of_chunks()

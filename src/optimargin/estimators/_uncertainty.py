@@ -69,14 +69,27 @@ class Uncertainty(HeldOutValues):
         if model.kernel.is_precomputed or not model.kernel.is_positive_semidefinite:
             return {}
         rows = np.arange(len(y)) if weight is None else np.flatnonzero(weight)
-        decision = fit.decision if fit.decision is not None else model.scores(X[rows])
         kept = {
             "rows": rows,
             "y": self._kept_y(task, np.asarray(y)[rows]),
             "weight": np.ones(rows.size) if weight is None else weight[rows],
-            "decision": np.asarray(decision, dtype=np.float64),
         }
+        if fit.decision is not None:
+            kept["decision"] = np.asarray(fit.decision, dtype=np.float64)
         return {"_kept": kept}
+
+    def _kept_with_decision(self):
+        """Return what was kept, with decision values: these take long where no solver has them."""
+        if "decision" not in self._kept:
+            decision = self._model.scores(self._checked_training(None)[0][self._kept["rows"]])
+            self._kept["decision"] = np.asarray(decision, dtype=np.float64)
+        return self._kept
+
+    def __getstate__(self):
+        # Without the training data, which a saved model does not carry, it is too late.
+        if hasattr(self, "_kept"):
+            self._kept_with_decision()
+        return super().__getstate__()
 
     def _kept_y(self, task, y):
         return as_numbers(y)
@@ -127,7 +140,7 @@ class Uncertainty(HeldOutValues):
             return LeftOut(own, known, distinct.weight, models)
         others = np.delete(np.arange(weight.size), places)
         return LeftOut(
-            np.concatenate([own, kept["decision"][others] + shift]),
+            np.concatenate([own, self._kept_with_decision()["decision"][others] + shift]),
             np.concatenate([known, y[others]]),
             np.concatenate([distinct.weight, weight[others]]),
             models,

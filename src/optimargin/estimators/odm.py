@@ -99,9 +99,8 @@ class ODMClassifier(PredictionSets, LandmarkForm, Probabilities):
         How more than two classes are told apart. "ovr" fits a function per class, against the
         rest. "ovo" fits one per pair of classes, to their samples alone, with the penalties per
         sample of the whole; pairs vote, and `decision_function` has the votes for each class plus
-        less than half a vote for the sum of its values. "auto" is "ovo" for linear models, which
-        it makes much more accurate, and "ovr" for other kernels, chunks and streams. Two classes
-        are the same with all.
+        less than half a vote for the sum of its values. "auto" is "ovo", which is more accurate
+        and faster, and "ovr" for landmarks, chunks and streams. Two classes are the same with all.
     calibration : {"sigmoid", "isotonic", "temperature"} or None, default=None
         How `predict_proba` turns decision values into probabilities; None has none. The map is
         fitted to leave-one-out decision values in closed form (to those of five folds, fitted
@@ -308,9 +307,8 @@ class LinearODMClassifier(PredictionSets, StreamMethods, Probabilities):
         How more than two classes are told apart. "ovr" fits a function per class, against the
         rest. "ovo" fits one per pair of classes, to their samples alone, with the penalties per
         sample of the whole; pairs vote, and `decision_function` has the votes for each class plus
-        less than half a vote for the sum of its values. "auto" is "ovo" for linear models, which
-        it makes much more accurate, and "ovr" for other kernels, chunks and streams. Two classes
-        are the same with all.
+        less than half a vote for the sum of its values. "auto" is "ovo", which is more accurate
+        and faster, and "ovr" for landmarks, chunks and streams. Two classes are the same with all.
     calibration : {"sigmoid", "isotonic", "temperature"} or None, default=None
         How `predict_proba` turns decision values into probabilities; None has none. The map is
         fitted to leave-one-out decision values in closed form (to those of five folds, fitted

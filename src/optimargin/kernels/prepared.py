@@ -2,6 +2,7 @@
 
 from collections import OrderedDict
 from copy import copy
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array, issparse
@@ -13,7 +14,12 @@ from optimargin._threads import for_each
 _BLOCK_ELEMENTS = 1 << 18  # 2 MB of float64: a block of kernel rows stays in cache
 _LONG = 1e3  # squared norm, in units of the kernel's width, past which distances lose digits
 _NEAR = 70.0  # squared distance past which values are negligible
+_NEAR_LONG = (_LONG**0.5 - _NEAR**0.5) ** 2  # shorter rows are not near to long ones
+_FEW = 0.2  # share of long rows up to which only their values are computed in float64
+_TOO_LONG = 1e30  # for float32
 _CANCELS = 1e-10  # squared distance, relative to squared norms, with too few digits
+_BY_VECTOR = 4  # vectors, past which products of matrices are faster, and
+_SHORT_SUM = 512  # products that they add up in float32
 _FILLED = 4  # of so many rows one must have a feature for its mean to be subtracted
 
 
@@ -21,8 +27,9 @@ class PreparedKernel:
     """A kernel on a fixed set of samples, with what all its values share computed once.
 
     Distances are small differences of large inner products. So rows are centred, and where they
-    are long, or sparse, distances are computed in float64 whatever the precision of the values;
-    those between rows that are close to each other, but far from the centre, from differences.
+    are sparse, or many of them long, distances are computed in float64 whatever the precision of
+    the values. If few are long, those between long rows are. Those between rows that are close to
+    each other, but far from the centre, are computed from differences.
 
     Parameters
     ----------
@@ -44,9 +51,16 @@ class PreparedKernel:
         self._center = Center(X) if kernel.has_width else None
         precision = np.dtype(np.float64) if kernel.has_width and issparse(X) else self.dtype
         self._X, self._norms = self._convert(X, precision)
+        self._long: Any = None  # which rows, where only these need more precision, and
+        self._precise: Any = None  # all rows with it
         self._has_long_rows = kernel.has_width and self._norms.max(initial=0.0) > _LONG
         if self._has_long_rows and precision != np.float64:
-            self._X, self._norms = self._convert(X, np.dtype(np.float64))
+            precise, norms = self._convert(X, np.dtype(np.float64))
+            long = norms > _NEAR_LONG
+            if long.mean() <= _FEW and norms.max() < _TOO_LONG:
+                self._long, self._precise = long, precise
+            else:
+                self._X, self._norms = precise, norms
 
     def _convert(self, X, precision):
         """Return centred and scaled rows, and their squared norms for kernels of distances."""
@@ -67,6 +81,8 @@ class PreparedKernel:
         part = copy(self)
         part._X = self._X[rows]
         part._norms = None if self._norms is None else self._norms[rows]
+        if self._long is not None:
+            part._long, part._precise = self._long[rows], self._precise[rows]
         return part
 
     def product(self, rows, columns, v):
@@ -74,22 +90,32 @@ class PreparedKernel:
         A, B, out = self.take(rows), self.take(columns), np.empty(len(rows))
 
         def fill(part):
-            row_norms = None if self._norms is None else A._norms[part]
-            rows_product(self._values(A._X[part], B._X, row_norms, B._norms, None), v, out[part])
+            rows_product(A.take(part)._values(B, None), v, out[part])
 
         for_each(fill, row_blocks(len(rows), len(columns)), work=10 * len(rows) * len(columns))
         return out
 
     def block(self, rows=slice(None), columns=slice(None), out=None):
         """Return the kernel values between two selections of the samples."""
-        norms = self._norms
-        row_norms, column_norms = (None, None) if norms is None else (norms[rows], norms[columns])
-        return self._values(self._X[rows], self._X[columns], row_norms, column_norms, out)
+        return self.take(rows)._values(self.take(columns), out)
 
     def against(self, X):
         """Return the kernel values between the rows of `X` and all samples."""
-        X, norms = self._convert(X, self._X.dtype)
-        return self._values(X, self._X, norms, self._norms, None)
+        new, samples = copy(self), self
+        new._X, new._norms = self._convert(X, self._X.dtype)
+        if self._long is not None:
+            new._precise, norms = self._convert(X, np.dtype(np.float64))
+            new._long = norms > _NEAR_LONG
+            if norms.max(initial=0.0) >= _TOO_LONG:
+                new, samples = new._all_precise(), self._all_precise()
+        return new._values(samples, None)
+
+    def _all_precise(self):
+        """Return the same rows without a copy of lower precision."""
+        same = copy(self)
+        same._X, same._long, same._precise = self._precise, None, None
+        same._norms = row_norms(self._precise, squared=True)
+        return same
 
     def rounding_scale(self):
         """Return s of shape (n_samples,): value (i, j) is rounded by a multiple of ``s_i s_j``."""
@@ -113,19 +139,22 @@ class PreparedKernel:
         if not self.is_finite():
             raise_overflow(self.kernel, self._X)
 
-    def _values(self, A, B, row_norms, column_norms, out):
+    def _values(self, other, out):
+        """Return the kernel values between these rows and those of another one."""
+        A, B = self._X, other._X
         if out is None:
             out = np.empty((A.shape[0], B.shape[0]), dtype=self.dtype)
+        by_products = self._long is None and self._has_long_rows
 
         def fill(rows):
-            part, norms = out[rows], None if row_norms is None else row_norms[rows]
+            part, norms = out[rows], None if self._norms is None else self._norms[rows]
             if issparse(A) or issparse(B):
                 values = np.ascontiguousarray(safe_sparse_dot(A[rows], B.T, dense_output=True))
             else:
                 values = part if part.dtype == A.dtype else np.empty(part.shape, dtype=A.dtype)
                 np.dot(A[rows], B.T, out=values)
-            close = _close(values, norms, column_norms) if self._has_long_rows else None
-            values = self.kernel.values(values, norms, column_norms)
+            close = _close(values, norms, other._norms) if by_products else None
+            values = self.kernel.values(values, norms, other._norms)
             if close is not None:
                 self._sharpen(values, A[rows], B, close)
             if values is not part:
@@ -137,6 +166,11 @@ class PreparedKernel:
                 fill(slice(None))
             else:
                 for_each(fill, row_blocks(*out.shape), work=10 * out.size)
+        if self._long is not None and self._long.any() and other._long.any():
+            long = self.take(self._long)._all_precise()
+            out[np.ix_(self._long, other._long)] = long._values(
+                other.take(other._long)._all_precise(), None
+            )
         return out
 
     def _sharpen(self, values, A, B, close):
@@ -259,13 +293,25 @@ def kernel_product(kernel, X, Y, V, dtype=np.float64):
         if values.dtype == np.float64:
             out[rows] = values @ V
             return
-        sums = np.empty((len(vectors), values.shape[0]))
-        for v, total in zip(vectors, sums, strict=True):
-            rows_product(values, v, total)
-        out[rows] = sums.T
+        out[rows] = _sums(values, vectors)
 
     for_each(fill, blocks, work=10 * X.shape[0] * Y.shape[0])
     return out
+
+
+def _sums(values, vectors):
+    """Return ``values @ vectors.T``: single precision for short sums, double for sums of these."""
+    if len(vectors) <= _BY_VECTOR:
+        sums = np.empty((len(vectors), values.shape[0]))
+        for v, total in zip(vectors, sums, strict=True):
+            rows_product(values, v, total)
+        return sums.T
+    total = np.zeros((values.shape[0], len(vectors)))
+    single = vectors.astype(np.float32)
+    for first in range(0, values.shape[1], _SHORT_SUM):
+        part = slice(first, first + _SHORT_SUM)
+        total += values[:, part] @ single[:, part].T
+    return total
 
 
 def row_blocks(n_rows, n_columns):

@@ -15,6 +15,10 @@ followed by a step on the samples with p_i != 0,
 with B B' a Nystrom approximation of K from landmarks and mu the mean diagonal of what it leaves
 over, as far as it lowers the dual. Where one penalty is zero, variables stop at zero.
 
+Samples inside the band have p_i = 0, and their kernel values serve to find that out alone. So a
+descent begins with the samples that a model of few landmarks finds outside. Once these have
+settled, it looks at all others, takes in those that strayed, and goes on.
+
 The intercept follows by the method of multipliers, as in `dcd`. The variables certify themselves
 (`optimargin.problems.certificates`). Where convergence is slow, or rounding of kernel values
 limits the certificate, truncated Newton steps on more precise values go on from here.
@@ -26,34 +30,38 @@ References: C.-J. Hsieh et al., A dual coordinate descent method for large-scale
 from dataclasses import replace
 
 import numpy as np
-from scipy.linalg import solve_triangular
 
 from optimargin._core import _tiles
 from optimargin._core._tiles import TILE_SIZE
-from optimargin._linalg import Factor
-from optimargin._threads import for_each, n_threads_for
-from optimargin.designs.features import FeatureDesign
+from optimargin._threads import n_threads_for
 from optimargin.designs.tiles import TileDesign
 from optimargin.losses import BandLoss
+from optimargin.problems.additive import AdditiveProblem
 from optimargin.problems.base import relative_gap
-from optimargin.problems.certificates import coefficient_gap, coefficient_roots
-from optimargin.solvers.base import Solution, Solver, UnsuitableProblemError
+from optimargin.problems.certificates import coefficient_gap
+from optimargin.solvers._coarse import Coarse
+from optimargin.solvers._rounded import certified_solution
+from optimargin.solvers.base import Solver, UnsuitableProblemError
 from optimargin.solvers.newton import Newton
 from optimargin.solvers.newton_cg import NewtonCG
 
 _PASSES = 4  # over the variables of a block
 _INTERCEPT_SCALE = 0.03  # see `Descent`; relative to the largest kernel value
-_N_LANDMARKS = 200
 _STARTED = 4  # outputs, past which such models cost more than they save
 _GAP_SHARE = 0.7  # of the tolerance; the rest is for rounding,
 _ROUNDING_SHARE = 0.7  # which must not take more than this
-_VALUE_MARGIN = 2.0  # between the deviation of the objective and its largest error
 _MOST_CYCLES = 60
 _SLOW_AFTER = 10  # cycles, after which those to come are estimated
 _RECENT = 5  # by the last of them
 _LINE_STEPS = 20
 _LINE_RTOL = 0.01  # slope left along a step
 _TRACE = 1e-14  # of rounding
+_FIRST_LOOK = (
+    1e-2  # the gap of the samples kept at which the others are looked at for the first time
+)
+_KEEP_ALL_FROM = 0.8  # share of the samples
+_MOST_LOOKS = 5  # after which all are kept
+_SPARE = 2  # samples are taken in per sample that strayed: others are about to
 
 
 class BlockCD(Solver):
@@ -80,7 +88,7 @@ class BlockCD(Solver):
         descent = _Descent(problems, starts)
         n_iter = self._cycle(descent)
         return [
-            self._finished(problem, descent.solution(k, int(n_iter[k])))
+            self._finished(problem, replace(descent.solution(k)[0], n_iter=int(n_iter[k])))
             for k, problem in enumerate(problems)
         ]
 
@@ -89,22 +97,26 @@ class BlockCD(Solver):
         running = np.arange(descent.n_outputs)
         n_iter = np.ones(running.size, dtype=np.intp)
         allowed = np.full(running.size, _GAP_SHARE * self.tol)
+        if not descent.is_whole:
+            allowed[:] = np.maximum(allowed, _FIRST_LOOK)
         gaps = [np.ones(running.size)]
         for n in self.iterations():
             descent.epoch(running)
             descent.correct(running)
             n_iter[running] = n
             gaps.append(gaps[-1].copy())
-            gaps[n][running] = [descent.gap(k) for k in running]
+            gaps[-1][running] = [descent.gap(k) for k in running]
             done = [
                 descent.is_certified(k, self.tol, allowed)
-                if gaps[n][k] <= allowed[k]
+                if gaps[-1][k] <= allowed[k]
                 else _is_slow([gap[k] for gap in gaps], allowed[k])
                 for k in running
             ]
             running = running[~np.array(done)]
             if running.size == 0 or n >= _MOST_CYCLES:
                 break
+            if descent.grow():
+                gaps = [np.ones(descent.n_outputs)]
         return n_iter
 
     def _finished(self, problem, found):
@@ -133,30 +145,81 @@ class _Descent:
     """Variables and decision values of all outputs, in the order of the tiles."""
 
     def __init__(self, problems, starts):
-        design = problems[0].design
-        self.design = design
+        self.design = problems[0].design
         self.n_outputs = len(problems)
-        self._n = design.n_samples
         self._random = np.random.default_rng(0)  # of the order of blocks: a fixed seed will do
         self._problems = problems
-        self._place = np.argsort(design.order)
         self._fit_intercept = problems[0].fit_intercept
-        target = [problem.target.take(design.order) for problem in problems]
-        self._target = self._padded([t.value for t in target])
-        self._orientation = self._padded([t.orientation for t in target])
         self._half_width = np.array([problem.loss.D for problem in problems])
+        self._one_sided = any(0 in (problem.loss.C1, problem.loss.C2) for problem in problems)
+        largest = float(np.max(self.design.squared_norms, initial=0.0)) or 1.0
+        self._scale = _INTERCEPT_SCALE * largest if self._fit_intercept else 0.0
+        self._coarse = Coarse(self.design, self.n_outputs)
+        self._n_looks = 0
+        self.intercept = np.zeros(self.n_outputs)
+        self._lay_out(self._start(starts))
+
+    def _start(self, starts):
+        """Keep samples, and return variables: those of a model of few landmarks."""
+        pull = np.zeros((self.n_outputs, self.design.n_samples))
+        excess = np.full(self.design.n_samples, -np.inf)
+        for k, (problem, start) in enumerate(zip(self._problems, starts, strict=True)):
+            coef, self.intercept[k] = start
+            if coef is None and self.n_outputs <= _STARTED:
+                rough = problem.over(self._coarse.rough_design())
+                found = Newton(tol=1e-3, max_iter=20, exact_up_to=0).solve(rough)
+                pull[k], self.intercept[k] = found.pull, found.intercept
+                excess = np.maximum(excess, _excess(problem, found.decision))
+            else:
+                pull[k] = 0.0 if coef is None else coef
+                excess[:] = np.inf
+        self._keep(np.arange(self.design.n_samples), excess, np.count_nonzero(excess > 0))
+        return pull
+
+    def _keep(self, samples, excess, n_wanted):
+        """Keep as many samples as wanted, those furthest outside the band, in whole blocks."""
+        n_kept = self.design.order.size
+        n_wanted = -(-n_wanted // TILE_SIZE) * TILE_SIZE
+        if n_kept + n_wanted >= _KEEP_ALL_FROM * self.design.n_samples:
+            n_wanted = samples.size
+        self.design.keep(samples[np.argsort(-excess, kind="stable")[:n_wanted]])
+
+    def _lay_out(self, pull):
+        """Arrange everything for the samples that are kept.
+
+        Parameters
+        ----------
+        pull : ndarray of shape (n_outputs, n_samples)
+        """
+        design = self.design
+        self._n = design.order.size
+        self._outside = design.outside
+        self._strayed = np.full(self._outside.size, -np.inf)
+        self._decision_outside = np.zeros((self.n_outputs, self._outside.size))
+        self._kept_problems = [
+            AdditiveProblem(
+                problem.loss,
+                design,
+                problem.target.take(design.order, 1.0),
+                fit_intercept=self._fit_intercept,
+            )
+            for problem in self._problems
+        ]
+        targets = [problem.target for problem in self._kept_problems]
+        self._target = self._padded([target.value for target in targets])
+        self._orientation = self._padded([target.orientation for target in targets])
         with np.errstate(divide="ignore"):
             ridges = [
-                [1.0 / (2 * penalty * t.weight) for penalty in (problem.loss.C1, problem.loss.C2)]
-                for problem, t in zip(problems, target, strict=True)
+                [1.0 / (2 * penalty * target.weight) for target, penalty in zip(targets, side)]
+                for side in zip(*[(p.loss.C1, p.loss.C2) for p in self._problems])
             ]
-        self._ridge = [self._padded([pair[side] for pair in ridges], 1.0) for side in (0, 1)]
-        self._one_sided = any(0 in (problem.loss.C1, problem.loss.C2) for problem in problems)
-        largest = float(np.max(design.squared_norms, initial=0.0)) or 1.0
-        self._scale = _INTERCEPT_SCALE * largest if self._fit_intercept else 0.0
-        self._coarse = _Coarse(design, self.n_outputs)
-        self._start(problems, starts)
-        n_threads = min(n_threads_for(design.tiles.size), design.n_padded // TILE_SIZE)
+        self._ridge = [self._padded(ridge, 1.0) for ridge in ridges]
+        self._coarse.restrict(design.order)
+        self._pull = self._padded(pull[:, design.order])
+        self._decision = np.zeros_like(self._pull)
+        if self._pull.any():
+            self._decision = design.product_in_order(self._pull)
+        n_threads = min(n_threads_for(design.n_values), design.n_padded // TILE_SIZE)
         self._n_threads = n_threads
         self._work = np.empty((n_threads * (TILE_SIZE + self.n_outputs), TILE_SIZE), np.float32)
 
@@ -165,22 +228,10 @@ class _Descent:
         out[:, : self._n] = rows
         return out
 
-    def _start(self, problems, starts):
-        """Begin at the dual of a model of few landmarks."""
-        self._pull = np.zeros((self.n_outputs, self.design.n_padded))
-        self.intercept = np.zeros(self.n_outputs)
-        for k, (problem, start) in enumerate(zip(problems, starts, strict=True)):
-            coef, self.intercept[k] = start
-            if coef is not None:
-                self._pull[k, : self._n] = coef[self.design.order]
-            elif self.n_outputs <= _STARTED:
-                rough = problem.over(self._coarse.rough_design(), self.design.order)
-                found = Newton(tol=1e-3, max_iter=20, exact_up_to=0).solve(rough)
-                self._pull[k, : self._n] = found.pull
-                self.intercept[k] = found.intercept
-        self._decision = np.zeros_like(self._pull)
-        if self._pull.any():
-            self._decision = self.design.product_in_order(self._pull)
+    @property
+    def is_whole(self):
+        """Whether all samples are kept."""
+        return self._outside.size == 0
 
     def epoch(self, running):
         """Visit every block once, for the outputs that are still running."""
@@ -276,56 +327,74 @@ class _Descent:
         return length
 
     def gap(self, k):
-        """Return the relative duality gap of an output, but for rounding of kernel values."""
-        problem, pull, decision = self._of_output(k)
+        """Return the relative gap of an output on the samples kept, but for rounding."""
+        problem, pull, decision = (
+            self._kept_problems[k],
+            self._pull[k, : self._n],
+            self._decision[k, : self._n],
+        )
         value, _ = problem.value(pull, self.intercept[k], decision)
         gap = coefficient_gap(problem, pull, decision, value)
-        return relative_gap(value, gap, problem.gap_floor)
+        return relative_gap(value, gap, self._problems[k].gap_floor)
 
     def is_certified(self, k, tol, allowed):
         """Return whether the gap of an output is small with rounding, or cannot be.
 
         If neither, lower the gap that is `allowed` without.
         """
-        _, _, certified, by_rounding = self._certificate(k)
-        if certified <= tol or by_rounding > _ROUNDING_SHARE * tol:
+        strayed = self._look_outside(k)
+        found, by_rounding = self.solution(k)
+        if found.dual_gap <= tol or by_rounding > _ROUNDING_SHARE * tol:
             return True
-        allowed[k] = _GAP_SHARE * (np.sqrt(tol) - np.sqrt(by_rounding)) ** 2
+        room = (np.sqrt(tol) - np.sqrt(by_rounding)) ** 2
+        allowed[k] = min(_GAP_SHARE * room, _GAP_SHARE * allowed[k] if not strayed else np.inf)
         return False
 
-    def _certificate(self, k):
-        """Return the objective and the intercept, the gap with rounding, and what that adds."""
+    def _look_outside(self, k):
+        """Compute the decision values of samples that are not kept; return whether any strayed."""
+        if self.is_whole:
+            return False
+        kept = self._pull[k, : self._n]
+        self._decision_outside[k] = self.design.decision_outside(self._outside, kept)
         problem, pull, decision = self._of_output(k)
-        value, intercept = problem.value(pull, self.intercept[k], decision)
-        roots = coefficient_roots(problem, pull, decision, value)
-        certified, by_rounding = (
-            relative_gap(value, root**2, problem.gap_floor) for root in (sum(roots), roots[1])
-        )
-        # The objective itself is rounded, too. Errors of decision values nearly add up at random.
-        _, at_pull, _ = problem.loss.evaluate(decision, problem.target, intercept)
-        error = roots[1] / np.sqrt(0.5 * problem.loss.smoothness)
-        of_value = error * np.linalg.norm(0.5 * pull - at_pull) * _VALUE_MARGIN
-        certified = max(certified, relative_gap(value, of_value, problem.gap_floor))
-        return value, intercept, certified, by_rounding
+        _, intercept = problem.value(pull, self.intercept[k], decision)
+        excess = _excess(problem, decision + intercept)[self._outside]
+        self._strayed = np.maximum(self._strayed, excess)
+        return bool((excess > 0).any())
+
+    def grow(self):
+        """Take in the samples that strayed, if any; return whether there were some."""
+        n_strayed = np.count_nonzero(self._strayed > 0)
+        if n_strayed == 0:
+            return False
+        self._n_looks += 1
+        pull = np.zeros((self.n_outputs, self.design.n_samples))
+        pull[:, self.design.order] = self._pull[:, : self._n]
+        n_wanted = _SPARE * n_strayed if self._n_looks < _MOST_LOOKS else self._outside.size
+        self._keep(self._outside, self._strayed, n_wanted)
+        self._lay_out(pull)
+        return True
 
     def _of_output(self, k):
         """Return the problem, the variables and the decision values, in the order of the data."""
-        place = self._place
-        return self._problems[k], self._pull[k, place], self._decision[k, place]
+        order, outside = self.design.order, self._outside
+        pull, decision = np.zeros(self.design.n_samples), np.empty(self.design.n_samples)
+        pull[order], decision[order] = self._pull[k, : self._n], self._decision[k, : self._n]
+        decision[outside] = self._decision_outside[k]
+        return self._problems[k], pull, decision
 
-    def solution(self, k, n_iter):
-        """Return the solution of an output."""
+    def solution(self, k):
+        """Return the solution of an output, and what rounding alone adds to its gap."""
         problem, pull, decision = self._of_output(k)
-        value, intercept, certified, _ = self._certificate(k)
-        return Solution(
-            pull,
-            float(intercept),
-            problem.loss.evaluate(decision, problem.target, intercept)[1],
-            value,
-            certified,
-            n_iter,
-            decision + intercept,
-        )
+        return certified_solution(problem, pull, self.intercept[k], decision)
+
+
+def _excess(problem, decision):
+    """Return how far outside the band decision values are, negative inside."""
+    shortfall, loss = problem.target.shortfall(decision), problem.loss
+    below = shortfall - loss.D if loss.C1 > 0 else -np.inf
+    above = -shortfall - loss.D if loss.C2 > 0 else -np.inf
+    return np.maximum(below, above)
 
 
 def _dual_terms(pull, orientation, target, ridges, half_width):
@@ -333,79 +402,3 @@ def _dual_terms(pull, orientation, target, ridges, half_width):
     ridge = np.where(orientation * pull > 0, *ridges)
     with np.errstate(invalid="ignore"):  # infinite ridges where variables are zero
         return ridge, ridge * pull + half_width * np.sign(pull) - target
-
-
-class _Coarse:
-    """Systems with a Nystrom approximation B B' of the kernel matrix instead of itself."""
-
-    def __init__(self, design, n_outputs):
-        n_samples = design.n_samples
-        n_landmarks = min(_N_LANDMARKS, n_samples)
-        landmarks = design.order[:n_landmarks]
-        columns = design.columns(landmarks, design.order)
-        block = columns[:n_landmarks]
-        # Rounding of float32 values makes a kernel matrix indefinite.
-        shift = 1e-6 * np.sqrt(n_landmarks) * (np.trace(block) / n_landmarks or 1.0)
-        triangle = Factor(block, shift=shift).lower.astype(np.float32)
-        B = solve_triangular(triangle, columns.T.astype(np.float32), lower=True, overwrite_b=True)
-        self._B = np.ascontiguousarray(B.T)
-        left_over = design.squared_norms[design.order] - np.einsum("ij,ij->i", self._B, self._B)
-        self.damping = max(float(left_over.mean()), 0.0)
-        self._weight = np.zeros((n_outputs, n_samples), dtype=np.float32)
-        self._gram = np.zeros((n_outputs, n_landmarks, n_landmarks))
-
-    def rough_design(self):
-        """Return the features of the landmarks."""
-        return FeatureDesign(self._B)
-
-    def solve(self, outputs, weight, right, total):
-        """Return the steps of variables and intercepts.
-
-        Parameters
-        ----------
-        outputs : ndarray of shape (n_running,)
-        weight : ndarray of shape (n_running, n_padded)
-            ``1 / (ridge + damping)`` where variables may move, otherwise zero.
-        right : ndarray of shape (n_running, n_padded)
-        total : ndarray of shape (n_running,) or None
-            The sums that the steps have to cancel; None without an intercept.
-        """
-        n_samples = self._B.shape[0]
-        weight = weight.astype(np.float32)[:, :n_samples]
-        sides = right.astype(np.float32)[None, :, :n_samples]
-        if total is not None:
-            sides = np.concatenate([sides, np.ones_like(sides)])
-        sides = sides * weight
-        inner = sides @ self._B
-        for n, k in enumerate(outputs):
-            self._update(k, weight[n])
-            factor = Factor(self._gram[k] + np.eye(self._gram.shape[1]))
-            inner[:, n] = factor.solve(inner[:, n].T.astype(np.float64)).T
-        solved = sides - weight * (inner @ self._B.T)
-        step = np.zeros(right.shape)
-        intercept_step = np.zeros(outputs.size)
-        step[:, :n_samples] = solved[0]
-        if total is not None:
-            spread = solved[1].sum(axis=1, dtype=np.float64)
-            excess = step.sum(axis=1) + total
-            intercept_step = np.divide(excess, spread, out=intercept_step, where=spread > 0)
-            step[:, :n_samples] -= intercept_step[:, None] * solved[1]
-        return step, intercept_step
-
-    def _update(self, k, weight):
-        """Give these weights to the Gram matrix of an output; only rows that changed count."""
-        change = weight - self._weight[k]
-        rows = np.flatnonzero(change)
-        if rows.size > weight.size // 2:
-            rows, change = np.flatnonzero(weight), weight
-            self._gram[k] = 0.0
-        self._weight[k] = weight
-        halves = np.array_split(rows, 2)
-        parts = np.zeros((2, *self._gram.shape[1:]), dtype=np.float32)
-
-        def multiply(half):
-            B = self._B[halves[half]]
-            np.dot(B.T, change[halves[half], None] * B, out=parts[half])
-
-        for_each(multiply, range(2), work=rows.size * self._gram.shape[1] ** 2)
-        self._gram[k] += parts.sum(axis=0)

@@ -23,6 +23,7 @@ import numpy as np
 from optimargin._core._coordinate_descent import Descent
 from optimargin.designs.base import by_space
 from optimargin.problems.base import relative_gap
+from optimargin.solvers._small_cd import is_small, solve_small
 from optimargin.solvers.base import Solution, Solver
 
 _FIRST_CHECK = 3  # epochs before the first certificate
@@ -36,6 +37,8 @@ class DualCD(Solver):
     """Dual coordinate descent."""
 
     def _solve(self, problem, coef, intercept):
+        if is_small(problem):
+            return solve_small(self, problem, coef, intercept)
         design = problem.design
         best: Any = None  # until the first certificate
         gap, pull = 1.0, np.zeros(design.n_samples)  # at zero the gap is the whole objective

@@ -10,7 +10,14 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
-from optimargin.designs import FeatureDesign, GramDesign, LinearGramDesign, PanelDesign, TileDesign
+from optimargin.designs import (
+    FeatureDesign,
+    GramDesign,
+    LinearGramDesign,
+    PanelDesign,
+    RoundedGramDesign,
+    TileDesign,
+)
 from optimargin.designs.base import Design
 from optimargin.kernels import PreparedKernel, gram_matrix
 
@@ -89,16 +96,32 @@ def _linear_gram(plan, kernel, X, weight, fit_intercept, notify):
     return MadeDesign(LinearGramDesign(X, _center(X, weight, fit_intercept)))
 
 
-def _gram(plan, kernel, X, weight, fit_intercept, notify):
-    if kernel.is_precomputed and X.shape[0] != X.shape[1]:
+def check_square(X):
+    """Raise ValueError unless X can be a matrix of kernel values between training samples."""
+    if X.shape[0] != X.shape[1]:
         raise ValueError(
             "With kernel='precomputed' X must be the square matrix of kernel values "
             f"between the training samples; got shape {X.shape}."
         )
+
+
+def _gram(plan, kernel, X, weight, fit_intercept, notify):
+    if kernel.is_precomputed:
+        check_square(X)
     gram = gram_matrix(kernel, X, weight)
     if gram.projector is not None:
         notify(NegativeSpectrum(kernel, gram.negative_share))
     return MadeDesign(GramDesign(gram.K), gram.projector)
+
+
+def _rounded_gram(plan, kernel, X, weight, fit_intercept, notify):
+    prepared = PreparedKernel(kernel, X, np.float32)
+    design = RoundedGramDesign(
+        prepared.block(),
+        precise_kernel=lambda: PreparedKernel(kernel, X, np.float64),
+        scale=prepared.rounding_scale(),
+    )
+    return MadeDesign(design)
 
 
 def _panels(plan, kernel, X, weight, fit_intercept, notify):
@@ -144,6 +167,7 @@ DESIGNS: dict[str, Callable[..., MadeDesign]] = {
     "features": _features,
     "linear_gram": _linear_gram,
     "gram": _gram,
+    "rounded_gram": _rounded_gram,
     "panels": _panels,
     "tiles": _tiles,
 }

@@ -38,6 +38,11 @@ _FIXED_POINT_CURVATURE = 4.0  # of the loss of one sample at the most
 _BLOCKS_TOL = 1e-7  # below it, block descent takes more passes than Newton steps do,
 _BLOCKS_CURVATURE = 64.0  # and above it
 
+_EXACT_AT_ONCE = 300  # samples up to which an exact solution takes no longer than a rough one
+_SMALL_UP_TO = 1500  # samples whose Gram matrix in float32 fits into a cache,
+_SMALL_CURVATURE = 8.0  # the curvature up to which coordinate descent on it is fastest,
+_SMALL_TOL = 1e-6  # and the tolerance down to which
+
 # Landmarks: benchmarks/large_kernel.py
 _DOUBLE_UP_TO = 1 << 24  # kernel values up to which double precision costs nothing that matters
 
@@ -416,6 +421,8 @@ def _plan_kernel(X, objective, kernel, options):
         # Iterates are float64; float32 kernel values halve the memory traffic.
         precision = np.float32 if options.tol > _FLOAT32_TOL else np.float64
         return Plan(solver, "panels", np.dtype(precision), options.max_bytes)
+    if n_samples <= _SMALL_UP_TO and _is_easy_descent(n_samples, objective, kernel, options):
+        return Plan(solver, "rounded_gram")
     if 8.0 * n_samples**2 <= options.max_bytes:
         return Plan(solver, "gram")
     # Half for the rows that coordinate descent keeps, half for what certifies it.
@@ -426,6 +433,10 @@ def _choose_kernel_solver(X, objective, kernel, options):
     """Return the solver that was fastest in the benchmarks for a kernel and a loss of this kind."""
     n_samples = X.shape[0]
     size = min(X.shape) if kernel.is_linear else n_samples
+    if _EXACT_AT_ONCE < size <= _SMALL_UP_TO and _is_easy_descent(
+        n_samples, objective, kernel, options
+    ):
+        return "dcd"
     if size <= _DIRECT_UP_TO:
         return "newton"
     is_band = issubclass(objective.loss_type, BandLoss)
@@ -434,6 +445,26 @@ def _choose_kernel_solver(X, objective, kernel, options):
     fits = _tile_bytes(n_samples, objective, options) <= options.max_bytes
     easy = _curvature(n_samples, objective) <= _BLOCKS_CURVATURE
     return "bcd" if fits and easy else "newton_cg"
+
+
+def plan_small_pairs(objective, kernel, options: Options, sizes: list[int]) -> bool:
+    """Return whether pairs of classes, of so many samples each, are solved side by side."""
+    if kernel is None or options.solver not in ("auto", "dcd") or options.approximation is not None:
+        return False
+    # Weights of all samples sum to one, and every sample is in as many pairs as any other.
+    n_samples = sum(sizes) / (np.sqrt(0.25 + 2 * len(sizes)) - 0.5)
+    is_small = _EXACT_AT_ONCE < max(sizes) <= _SMALL_UP_TO
+    return is_small and _is_easy_descent(n_samples, objective, kernel, options)
+
+
+def _is_easy_descent(n_samples, objective, kernel, options):
+    """Return whether coordinate descent takes few epochs on rounded values of a radial kernel."""
+    return (
+        kernel.has_width
+        and issubclass(objective.loss_type, BandLoss)
+        and options.tol >= _SMALL_TOL
+        and _curvature(n_samples, objective) <= _SMALL_CURVATURE
+    )
 
 
 def _curvature(n_samples, objective):

@@ -98,6 +98,7 @@ def train(
         X, targets, objective, total_weight, kernel, asked_by
     )
     weight = shared_weight(targets)
+    progress = NoProgress() if progress is None else progress
     if len(targets) > 1 and any((target.weight == 0).any() for target in targets):
         return train_on_own_rows(
             partial(
@@ -115,10 +116,11 @@ def train(
             kernel=None if kernel is None else kernel.known(made_kernel),
             start=start,
             rows=rows,
+            options=options,
+            progress=progress,
         )
     if plan is None:
         plan = plan_fit(X, objective, made_kernel, options)
-    progress = NoProgress() if progress is None else progress
 
     def calibration_of(problems, solutions):
         if calibrate is None:
