@@ -1,4 +1,4 @@
-"""Coordinate descent without the interpreter: small kernel problems, alone and in pairs of classes."""
+"""Coordinate descent without the interpreter: small problems, alone and in pairs of classes."""
 
 import numpy as np
 import pytest
@@ -97,7 +97,7 @@ def test_pairs_do_not_depend_on_threads_or_on_who_listens():
 
 
 def test_a_rounded_gram_matrix_knows_a_precise_one():
-    X, y = data(350)
+    X, _ = data(350)
     regressor = ODMRegressor(C1=350.0, solver="dcd", tol=1e-6).fit(X, X[:, 0])
     assert regressor.dual_gap_ <= 1e-6
     K = np.eye(3, dtype=np.float32)

@@ -4,7 +4,7 @@ from functools import cached_property
 
 import numpy as np
 
-_ROWS_PER_PROBE, _FEWEST_PROBES, _MOST_PROBES = 128, 8, 64
+_ROWS_PER_PROBE, _FEWEST_PROBES, _MOST_PROBES = 128, 32, 64
 _MARGIN = 4.0  # between the largest effect of rounding measured and the largest of all
 _MEAN_MARGIN = 2.0  # the same of root mean squares
 
@@ -76,7 +76,13 @@ class RoundingProbe:
         # The larger of two means, of the longest and of evenly spaced samples.
         n_longest = self._groups[0].size
         groups = [g for g in (measured[:n_longest], measured[n_longest:]) if g.size]
-        square = max((float(np.mean(np.square(group))) for group in groups), default=0.0)
+        square = max((_mean_square(group) for group in groups), default=0.0)
         mean_square = _MEAN_MARGIN**2 * square * float(weight @ np.square(scale))
         value_error = np.sqrt(_MARGIN * self._unit) * scale
         return mean_square, largest * scale.max(initial=0.0), value_error
+
+
+def _mean_square(errors):
+    """Return the mean square plus its standard error, which is large where few errors count."""
+    squares = np.square(errors)
+    return float(squares.mean() + squares.std() / np.sqrt(squares.size))

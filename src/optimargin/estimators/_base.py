@@ -237,7 +237,7 @@ class BaseLearner(StoreMixin, DocLinkMixin, CallbackSupportMixin, BaseEstimator,
         fit has succeeded.
         """
         checked = object.__new__(type(self))
-        vars(checked).update(vars(self))
+        checked.__dict__.update(self.__dict__)
         X, y = self._validated(checked, X, y, **checks)
         names = ("n_features_in_", "feature_names_in_")
         about = {name: vars(checked)[name] for name in names if name in vars(checked)}

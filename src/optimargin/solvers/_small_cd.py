@@ -36,14 +36,15 @@ def solve_small(solver, problem, coef, intercept):
     scale = max(_INTERCEPT_SHARE * largest, 1.0 / loss.smoothness)
     allowed = _GAP_SHARE * solver.tol
     with np.errstate(divide="ignore"):
-        ridges = [1.0 / (2 * penalty * target.weight) for penalty in (loss.C1, loss.C2)]
+        ridge1, ridge2 = (1.0 / (2 * penalty * target.weight) for penalty in (loss.C1, loss.C2))
 
     def run(intercept, max_epochs, seed):
         return descend(
             design.K,
             target.value,
             target.orientation,
-            *ridges,
+            ridge1,
+            ridge2,
             loss.D,
             pull,
             decision,

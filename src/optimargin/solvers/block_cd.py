@@ -56,9 +56,7 @@ _RECENT = 5  # by the last of them
 _LINE_STEPS = 20
 _LINE_RTOL = 0.01  # slope left along a step
 _TRACE = 1e-14  # of rounding
-_FIRST_LOOK = (
-    1e-2  # the gap of the samples kept at which the others are looked at for the first time
-)
+_FIRST_LOOK = 1e-2  # the gap of the samples kept at which the others are looked at first
 _KEEP_ALL_FROM = 0.8  # share of the samples
 _MOST_LOOKS = 5  # after which all are kept
 _SPARE = 2  # samples are taken in per sample that strayed: others are about to
@@ -151,7 +149,7 @@ class _Descent:
         self._problems = problems
         self._fit_intercept = problems[0].fit_intercept
         self._half_width = np.array([problem.loss.D for problem in problems])
-        self._one_sided = any(0 in (problem.loss.C1, problem.loss.C2) for problem in problems)
+        self._one_sided = any(0 in _penalties(problem) for problem in problems)
         largest = float(np.max(self.design.squared_norms, initial=0.0)) or 1.0
         self._scale = _INTERCEPT_SCALE * largest if self._fit_intercept else 0.0
         self._coarse = Coarse(self.design, self.n_outputs)
@@ -210,10 +208,10 @@ class _Descent:
         self._orientation = self._padded([target.orientation for target in targets])
         with np.errstate(divide="ignore"):
             ridges = [
-                [1.0 / (2 * penalty * target.weight) for target, penalty in zip(targets, side)]
-                for side in zip(*[(p.loss.C1, p.loss.C2) for p in self._problems])
+                [1.0 / (2 * penalty * problem.target.weight) for penalty in _penalties(problem)]
+                for problem in self._kept_problems
             ]
-        self._ridge = [self._padded(ridge, 1.0) for ridge in ridges]
+        self._ridge = [self._padded([pair[side] for pair in ridges], 1.0) for side in (0, 1)]
         self._coarse.restrict(design.order)
         self._pull = self._padded(pull[:, design.order])
         self._decision = np.zeros_like(self._pull)
@@ -387,6 +385,10 @@ class _Descent:
         """Return the solution of an output, and what rounding alone adds to its gap."""
         problem, pull, decision = self._of_output(k)
         return certified_solution(problem, pull, self.intercept[k], decision)
+
+
+def _penalties(problem):
+    return problem.loss.C1, problem.loss.C2
 
 
 def _excess(problem, decision):
