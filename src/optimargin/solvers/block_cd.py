@@ -135,6 +135,8 @@ def _is_slow(gaps, allowed):
     """Return whether too many cycles are still to come, as far as the last ones tell."""
     if len(gaps) <= _SLOW_AFTER:
         return False
+    if not np.isfinite(gaps[-1]):
+        return True
     progress = np.log(gaps[-1 - _RECENT] / gaps[-1]) / _RECENT
     return progress <= 0 or len(gaps) + np.log(gaps[-1] / allowed) / progress > _MOST_CYCLES
 

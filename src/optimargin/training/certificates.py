@@ -28,6 +28,9 @@ _BLOCK_ELEMENTS = 1 << 16
 _GRAM_OPERATIONS = 1e8  # for kernel values in extended precision: less than a second
 _N_PROBES, _PROBE_MARGIN = 4, 4.0  # rows that errors are measured on, twice, and a margin
 _MAX_STEPS = 50
+_FAR = 1e6  # squared norm, in units of the kernel's width, past which distances lose digits,
+_NEAR = 70.0  # squared distance past which values are negligible,
+_CANCELS = 1e-14  # and squared distance, relative to squared norms, with too few digits
 
 
 def certify_features(problem, solution, X, square):
@@ -73,8 +76,10 @@ def certify_samples(problem, solution, kernel, X):
     if n_samples**2 * (n_features + 20.0) > _GRAM_OPERATIONS:
         return solution
     design, shift = problem.design, 0.0
-    if getattr(design, "is_rounded", False) and solution.dual_gap > _ROUGH:
-        return solution  # rounding of kernel values, far above that of sums, is in the claim
+    if getattr(design, "is_rounded", False):
+        if design.finest is design and solution.dual_gap > _ROUGH:
+            return solution  # rounding of kernel values, far above that of sums, is in the claim
+        problem = problem.over(design.finest)
     if isinstance(design, LINEAR_DESIGNS):
         shift = design.to_features(solution.coef)[1]
     coef = design.sample_coefficients(solution.coef, solution.pull)
@@ -266,7 +271,12 @@ def _long_values(kernel, X, design, rows=slice(None)):
         return kernel.of_products(Z[rows] @ Z.T)
     Z = (Z - Z.mean(axis=0)) * np.sqrt(np.asarray(kernel.gamma, dtype=_LONG))
     norms = np.square(Z).sum(axis=1)
-    squares = norms[rows, None] + norms - 2 * (Z[rows] @ Z.T)
+    around = norms[rows, None] + norms
+    squares = around - 2 * (Z[rows] @ Z.T)
+    # Small differences of large numbers, in extended precision, too.
+    close = (around > _FAR) & (squares < _NEAR + _CANCELS * around)
+    for i in np.flatnonzero(close.any(axis=1)):
+        squares[i, close[i]] = np.square(Z[rows][i] - Z[close[i]]).sum(axis=1)
     return kernel.profile(np.maximum(squares, 0))
 
 
