@@ -6,8 +6,6 @@ from optimargin.problems.base import relative_gap
 from optimargin.problems.certificates import coefficient_roots
 from optimargin.solvers.base import Solution
 
-_VALUE_MARGIN = 2.0  # between the deviation of an objective and its largest error
-
 
 def certified_solution(problem, coef, intercept, decision):
     """Return the solution of coefficients that certify themselves.
@@ -34,10 +32,11 @@ def certified_solution(problem, coef, intercept, decision):
     gap, by_rounding = (
         relative_gap(value, root**2, problem.gap_floor) for root in (sum(roots), roots[1])
     )
-    # The objective itself is rounded, too. Errors of decision values nearly add up at random.
+    # The objective itself is rounded, too. Errors of decision values nearly add up at random, and
+    # the gap does not depend on them; there is a margin of two deviations in `coefficient_roots`.
     _, pull, _ = problem.loss.evaluate(decision, problem.target, intercept)
     error = roots[1] / np.sqrt(0.5 * problem.loss.smoothness)
-    of_value = error * np.linalg.norm(0.5 * coef - pull) * _VALUE_MARGIN
-    gap = max(gap, relative_gap(value, of_value, problem.gap_floor))
+    of_value = error * np.linalg.norm(0.5 * coef - pull)
+    gap = np.hypot(gap, relative_gap(value, of_value, problem.gap_floor))
     intercept = float(intercept)
     return Solution(coef, intercept, pull, value, gap, 0, decision + intercept), by_rounding
