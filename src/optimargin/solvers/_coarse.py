@@ -8,6 +8,9 @@ from optimargin._threads import for_each
 from optimargin.designs.features import FeatureDesign
 
 _N_LANDMARKS = 200
+_MOST_LANDMARKS = 500  # where penalties are large and few directions do not suffice
+_LANDMARK_SHARE = 8  # of the samples, one of which may then be a landmark
+_LARGE_CURVATURE = 8.0  # of the loss of one sample, in units of the largest kernel value
 
 
 class Coarse:
@@ -18,6 +21,8 @@ class Coarse:
     design : SampleSpaceDesign
     n_outputs : int
         Each has its own weights.
+    curvature : float
+        Of the loss of one sample.
 
     Attributes
     ----------
@@ -25,9 +30,12 @@ class Coarse:
         The mean diagonal of what the approximation leaves over.
     """
 
-    def __init__(self, design, n_outputs):
+    def __init__(self, design, n_outputs, curvature):
         n_samples = design.n_samples
         n_landmarks = min(_N_LANDMARKS, n_samples)
+        if curvature * np.max(design.squared_norms, initial=0.0) > _LARGE_CURVATURE:
+            most = min(_MOST_LANDMARKS, n_samples // _LANDMARK_SHARE)
+            n_landmarks = max(n_landmarks, most)
         landmarks = np.random.default_rng(0).permutation(n_samples)[:n_landmarks]
         columns = design.columns(landmarks)
         block = columns[landmarks]

@@ -50,6 +50,7 @@ _INTERCEPT_SCALE = 0.03  # see `Descent`; relative to the largest kernel value
 _STARTED = 4  # outputs, past which such models cost more than they save
 _GAP_SHARE = 0.7  # of the tolerance; the rest is for rounding,
 _ROUNDING_SHARE = 0.7  # which must not take more than this
+_PRECISE_TOL = 1e-6  # below it, the objective itself has to be known without rounding
 _MOST_CYCLES = 60
 _SLOW_AFTER = 10  # cycles, after which those to come are estimated
 _RECENT = 5  # by the last of them
@@ -85,10 +86,12 @@ class BlockCD(Solver):
             self.check(problem)
         descent = _Descent(problems, starts)
         n_iter = self._cycle(descent)
-        return [
-            self._finished(problem, replace(descent.solution(k)[0], n_iter=int(n_iter[k])))
-            for k, problem in enumerate(problems)
-        ]
+        solutions = []
+        for k, problem in enumerate(problems):
+            found, by_rounding = descent.solution(k)
+            found = replace(found, n_iter=int(n_iter[k]))
+            solutions.append(self._finished(problem, found, by_rounding))
+        return solutions
 
     def _cycle(self, descent):
         """Descend until all gaps are small; return the number of cycles of each output."""
@@ -117,7 +120,7 @@ class BlockCD(Solver):
                 gaps = [np.ones(descent.n_outputs)]
         return n_iter
 
-    def _finished(self, problem, found):
+    def _finished(self, problem, found, by_rounding):
         if found.dual_gap <= self.tol or self.stopped or found.n_iter == self.max_iter:
             return found
         newton = NewtonCG(
@@ -126,8 +129,9 @@ class BlockCD(Solver):
             seed=self.seed,
             on_iteration=self.on_iteration,
         )
-        precise = problem.over(problem.design.precise)
-        better = newton.solve(precise, found.coef, found.intercept)
+        if by_rounding > _ROUNDING_SHARE * self.tol or self.tol < _PRECISE_TOL:
+            problem = problem.over(problem.design.precise)
+        better = newton.solve(problem, found.coef, found.intercept)
         return replace(better, n_iter=found.n_iter + better.n_iter)
 
 
@@ -154,7 +158,8 @@ class _Descent:
         self._one_sided = any(0 in _penalties(problem) for problem in problems)
         largest = float(np.max(self.design.squared_norms, initial=0.0)) or 1.0
         self._scale = _INTERCEPT_SCALE * largest if self._fit_intercept else 0.0
-        self._coarse = Coarse(self.design, self.n_outputs)
+        smoothness = max(problem.loss.smoothness for problem in problems)
+        self._coarse = Coarse(self.design, self.n_outputs, smoothness / self.design.n_samples)
         self._n_looks = 0
         self.intercept = np.zeros(self.n_outputs)
         self._lay_out(self._start(starts))
