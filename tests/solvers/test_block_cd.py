@@ -113,7 +113,7 @@ def test_large_penalties_are_left_to_newton_steps():
     assert hard.dual_gap_ <= 1e-4
     assert ODMClassifier(1e6).fit(X, y).solver_ == "newton_cg"
     assert ODMClassifier().fit(X, y).solver_ == "dcd"
-    assert ODMClassifier().fit(*data(1600)).solver_ == "bcd"
+    assert ODMClassifier().fit(*data(2600)).solver_ == "bcd"
 
 
 def test_results_do_not_depend_on_chance_or_threads():

@@ -38,11 +38,10 @@ _FIXED_POINT_CURVATURE = 4.0  # of the loss of one sample at the most
 _BLOCKS_TOL = 1e-7  # below it, block descent takes more passes than Newton steps do,
 _BLOCKS_CURVATURE = 64.0  # and above it
 
-_EXACT_AT_ONCE = 300  # samples up to which an exact solution takes no longer than a rough one
-_SMALL_UP_TO = 1500  # samples whose Gram matrix in float32 fits into a cache,
+_EXACT_AT_ONCE = 200  # samples up to which an exact solution takes little longer than a rough one
+_SMALL_UP_TO = 2500  # samples whose Gram matrix in float32 is small,
 _SMALL_CURVATURE = 8.0  # the curvature up to which coordinate descent on it is fastest,
 _SMALL_TOL = 1e-6  # and the tolerance down to which
-_PAIRS_UP_TO = 2500  # samples of the largest pair of classes up to which pairs go side by side
 
 # Landmarks: benchmarks/large_kernel.py
 _DOUBLE_UP_TO = 1 << 24  # kernel values up to which double precision costs nothing that matters
@@ -422,7 +421,7 @@ def _plan_kernel(X, objective, kernel, options):
         # Iterates are float64; float32 kernel values halve the memory traffic.
         precision = np.float32 if options.tol > _FLOAT32_TOL else np.float64
         return Plan(solver, "panels", np.dtype(precision), options.max_bytes)
-    if n_samples <= _PAIRS_UP_TO and _is_easy_descent(n_samples, objective, kernel, options):
+    if n_samples <= _SMALL_UP_TO and _is_easy_descent(n_samples, objective, kernel, options):
         return Plan(solver, "rounded_gram")
     if 8.0 * n_samples**2 <= options.max_bytes:
         return Plan(solver, "gram")
@@ -454,7 +453,7 @@ def plan_small_pairs(objective, kernel, options: Options, sizes: list[int]) -> b
         return False
     # Weights of all samples sum to one, and every sample is in as many pairs as any other.
     n_samples = sum(sizes) / (np.sqrt(0.25 + 2 * len(sizes)) - 0.5)
-    is_small = _EXACT_AT_ONCE < max(sizes) <= _PAIRS_UP_TO
+    is_small = _EXACT_AT_ONCE < max(sizes) <= _SMALL_UP_TO
     return is_small and _is_easy_descent(n_samples, objective, kernel, options)
 
 
