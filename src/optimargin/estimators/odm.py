@@ -80,8 +80,9 @@ class ODMClassifier(PredictionSets, LandmarkForm, Probabilities):
         predictions from the landmarks alone. For kernels that are positive semi-definite:
         "rbf", "linear", and "poly" with an integer degree and ``coef0 >= 0``.
     n_components : int or "auto", default="auto"
-        Number of landmarks of an approximation. "auto" doubles them, from 128 to at most 4096,
-        until the closed-form leave-one-out error falls by less than 5 % of itself.
+        Number of landmarks of an approximation. "auto" doubles them, from 128 on, until
+        the closed-form leave-one-out error falls by less than 5 % of itself, or there are 16 per
+        root of the number of samples (1024 to 4096): an exact fit is then faster.
     cache_size : float, default=2000
         Memory for kernel values in MB, for all solvers but "newton", and for approximations.
         Where the whole Gram matrix does not fit, "newton_cg" keeps the values between samples

@@ -15,7 +15,8 @@ from optimargin.training.plan import landmark_dtype
 
 _GROWTH = 4  # between the sizes that lead up to a given number of landmarks
 _FEWEST = 64
-_AUTO_FIRST, _AUTO_LAST = 128, 4096
+_AUTO_FIRST, _AUTO_LAST = 128, (1024, 4096)
+_AUTO_PER_ROOT = 16.0  # of the number of samples: past that, an exact fit takes far less time
 _WORTH_DOUBLING = 0.05  # fall of the held-out error, relative to itself
 _ROUGH_TOL = 1e-3
 
@@ -100,7 +101,9 @@ class _LandmarkTraining:
     def __init__(self, X, targets, objective, kernel, options, plan):
         self._X, self._targets = X, targets
         self._objective, self._options = objective, options
-        last = _AUTO_LAST if options.n_components == "auto" else options.n_components
+        last = options.n_components
+        if last == "auto":
+            last = int(np.clip(_AUTO_PER_ROOT * np.sqrt(X.shape[0]), *_AUTO_LAST))
         self._last = min(last, X.shape[0])
         dtype = landmark_dtype(X, self._last)
         self._pivots = RandomPivots(
