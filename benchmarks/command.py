@@ -42,7 +42,7 @@ def commands(data, model):
     """Return the linear competitors."""
     return {
         "optimargin": run("-m", "optimargin", "train", data, model, "--linear", "-q"),
-        "LIBLINEAR": run("-c", LIBLINEAR, data, model),
+        "LIBLINEAR": run("-c", LIBLINEAR, data, model + ".liblinear"),
     }
 
 
@@ -78,7 +78,7 @@ def main():
         kernel = {"optimargin": run("-m", "optimargin", "train", str(data), model, "-q")}
         medians = interleaved_medians(kernel, args.repeats)
         if not args.without_libsvm:
-            peer = {"LIBSVM": run("-c", LIBSVM, str(data), model)}
+            peer = {"LIBSVM": run("-c", LIBSVM, str(data), model + ".libsvm")}
             medians |= interleaved_medians(peer, repeats=1)
         rows.append(row(SETS[-1], "RBF kernel", medians, "LIBSVM"))
     write(

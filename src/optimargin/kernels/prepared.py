@@ -18,6 +18,7 @@ _NEAR_LONG = (_LONG**0.5 - _NEAR**0.5) ** 2  # shorter rows are not near to long
 _FEW = 0.2  # share of long rows up to which only their values are computed in float64
 _TOO_LONG = 1e30  # for float32
 _CANCELS = 1e-10  # squared distance, relative to squared norms, with too few digits
+_DENSE_UP_TO = 512  # features of sparse rows, whose inner products are faster when filled up
 _BY_VECTOR = 4  # vectors, past which products of matrices are faster, and
 _SHORT_SUM = 512  # products that they add up in float32
 _FILLED = 4  # of so many rows one must have a feature for its mean to be subtracted
@@ -25,6 +26,8 @@ _FILLED = 4  # of so many rows one must have a feature for its mean to be subtra
 
 class PreparedKernel:
     """A kernel on a fixed set of samples, with what all its values share computed once.
+
+    Sparse rows of few features are filled up: there are far more kernel values than zeros.
 
     Distances are small differences of large inner products. So rows are centred, and where they
     are sparse, or many of them long, distances are computed in float64 whatever the precision of
@@ -48,6 +51,8 @@ class PreparedKernel:
     def __init__(self, kernel, X, dtype=None):
         self.kernel = kernel
         self.dtype = np.dtype(X.dtype if dtype is None else dtype)
+        self._is_filled = issparse(X) and X.shape[1] <= _DENSE_UP_TO
+        X = X.toarray() if self._is_filled else X
         self._center = Center(X) if kernel.has_width else None
         precision = np.dtype(np.float64) if kernel.has_width and issparse(X) else self.dtype
         self._X, self._norms = self._convert(X, precision)
@@ -64,6 +69,7 @@ class PreparedKernel:
 
     def _convert(self, X, precision):
         """Return centred and scaled rows, and their squared norms for kernels of distances."""
+        X = X.toarray() if self._is_filled and issparse(X) else X
         X = X.astype(np.promote_types(X.dtype, precision), copy=False)
         if self._center is not None:
             X = self._center.subtracted_from(X)
