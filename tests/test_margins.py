@@ -192,7 +192,7 @@ def test_pairwise_classifiers_are_refused(blobs):
 
 def test_wrong_number_of_weight_vectors_is_refused(blobs):
     X, y = blobs
-    with pytest.raises(ValueError, match="one w per pair of classes"):
+    with pytest.raises(ValueError, match="or fit with multi_class='ovr'"):
         geometric(LinearODMClassifier().fit(X, y), X, y)
     est = LinearODMClassifier(multi_class="ovr").fit(X, y)
     est.coef_ = est.coef_[:2]

@@ -276,9 +276,9 @@ def _weight_gram(est):
     n_vectors = 1 if est.classes_.size == 2 else est.classes_.size
     is_of_pairs = isinstance(est, SVC | NuSVC) or vars(est).get("_pairwise")
     if is_of_pairs and n_vectors > 1:
+        other = ", or fit with multi_class='ovr'" if hasattr(est, "multi_class") else ""
         raise ValueError(
-            f"{name} with more than two classes has one w per pair of classes: {advice}, or "
-            "fit one class against the rest."
+            f"{name} with more than two classes has one w per pair of classes: {advice}{other}."
         )
     if hasattr(est, "coef_"):
         coef = _dense(est.coef_)

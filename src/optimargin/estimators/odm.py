@@ -71,8 +71,10 @@ class ODMClassifier(PredictionSets, LandmarkForm, Probabilities):
         where `tol` is below 1e-8 or rounding matters), "bcd" is coordinate descent by blocks
         of samples on kernel values in 16 bits (in float32 where `tol` is below 3e-5 or
         penalties are large), for radial kernels whose values fit into `cache_size`, and "dcd"
-        is the paper's coordinate descent. "auto" takes "newton" up to 700 samples; past that
-        "bcd" where penalties are moderate, and "newton_cg" otherwise.
+        is the paper's coordinate descent, compiled and on float32 values of up to 2500
+        samples. At the default penalties "auto" takes "newton" up to 200 samples, "dcd" up to
+        2500 and "bcd" past that. With penalties above 4 per sample it takes "newton" up to 700,
+        then "bcd", and "newton_cg" where they exceed 32, or for kernels that are not radial.
     approximation : {"nystrom"} or None, default=None
         None solves with the kernel of all samples, for up to 100,000 of them. "nystrom"
         restricts w to the span of a few samples, the landmarks, which are chosen by randomly
@@ -90,7 +92,8 @@ class ODMClassifier(PredictionSets, LandmarkForm, Probabilities):
         computed anew.
     tol : float, default=1e-4
         The fit ends once the certified duality gap, relative to the objective, is at most
-        `tol`.
+        `tol`. "newton" goes on to the exact optimum, up to rounding: by default fits to at most
+        200 samples are exact.
     max_iter : int, default=1000
         Limit on Newton steps or passes over the data.
     class_weight : dict or "balanced", default=None

@@ -66,7 +66,8 @@ class OneClassODM(OutlierDetector, LandmarkForm):
         How the objective is minimised; all solvers reach the same model. "newton" factorises
         the kernel matrix and suits up to about a thousand samples, "newton_cg" and "bcd"
         iterate and suit more ("bcd" for radial kernels and moderate penalties), "dcd" is
-        coordinate descent.
+        coordinate descent. At the default penalties "auto" takes "newton" up to 200 samples,
+        which is exact up to rounding, "dcd" up to 2500 and "bcd" past that.
     approximation : {"nystrom"}, default=None
         With "nystrom" the model is restricted to the span of `n_components` landmarks: samples
         that are chosen at random where the ones before do not yet determine the kernel. For
