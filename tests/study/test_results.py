@@ -52,10 +52,13 @@ def test_paper_has_all_its_cells():
 
 
 def test_methods_with_few_results_have_a_table_of_their_own():
-    (section,) = make_sections(results(6) + results(2, methods=("mdo",)))
-    main, _, further, _ = section["tables"]
+    fewer = results(4, methods=("kmomd",)) + results(2, methods=("mdo",))
+    (section,) = make_sections(results(6) + fewer)
+    main, _, middle, further, _ = section["tables"]
     assert main.head == ["set", "SVM", "ODM", "SVM, wide grid", "repeats"]
     assert {row[-1] for row in main.rows} == {"6"}
+    assert middle.head == ["set", "SVM", "ODM", "KM-OMD", "repeats"]
+    assert {row[-1] for row in middle.rows} == {"4"}
     assert further.head == ["set", "SVM", "ODM", "MDO", "repeats"]
     assert {row[-1] for row in further.rows} == {"2"}
 
@@ -96,7 +99,7 @@ def test_verdict_is_that_of_a_paired_t_test():
 
 def test_comparison_counts_common_repeats_alone():
     some = [r for r in results() if not (r.unit.method == "odm" and r.unit.repeat > 3)]
-    comparison = make_comparison(some, 2)
+    comparison = make_comparison(some, 2, ("svm", "odm", "svm_wide"))
     assert comparison.repeats == dict.fromkeys(["sonar", "wdbc", "german"], 3)
     assert make_comparison(results(), 2).win_tie_loss("odm") == (3, 0, 0)
     assert make_comparison(results(), 2).win_tie_loss("svm", "odm") == (0, 0, 3)

@@ -1,6 +1,7 @@
 """One HTML file with all results of a study, and its tables as text."""
 
 import json
+from collections import Counter
 from importlib.resources import files
 from itertools import pairwise
 from pathlib import Path
@@ -13,7 +14,7 @@ from optimargin.study.export import export_results
 from optimargin.study.methods import METHODS
 from optimargin.study.protocol import N_FOLDS, TABLES
 from optimargin.study.sample_sets import ABOUT
-from optimargin.study.statistics import REFERENCE, make_comparison
+from optimargin.study.statistics import REFERENCE, make_comparison, most_complete
 
 RIVALS = ("svm", "svm_wide")
 CLAIMANTS = ("odm", "odml", "odm_default")
@@ -166,13 +167,17 @@ def _worth_tables(results, number):
 
 
 def _further_tables(results, comparison):
-    """Return a table of the methods that have few results, together with SVM and ODM."""
-    own = {r.unit.method for r in results if r.unit.table == comparison.number}
-    few = own - set(comparison.methods)
-    if not few:
-        return []
-    further = make_comparison(results, comparison.number, {REFERENCE, "odm", *few})
-    return [tables.accuracy_table(further, ", further methods")] if further.datasets else []
+    """Return tables of the methods that have fewer results, together with SVM and ODM."""
+    own = Counter(r.unit.method for r in results if r.unit.table == comparison.number)
+    few = {method: n for method, n in own.items() if method not in comparison.methods}
+    found = []
+    while few:
+        chosen = most_complete(few)
+        further = make_comparison(results, comparison.number, {REFERENCE, "odm", *chosen})
+        if further.datasets:
+            found.append(tables.accuracy_table(further, ", further methods"))
+        few = {method: n for method, n in few.items() if method not in chosen}
+    return found
 
 
 def make_context(results):

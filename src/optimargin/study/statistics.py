@@ -14,6 +14,7 @@ from optimargin.study.protocol import set_names
 
 SIGNIFICANCE = 0.05
 REFERENCE = "svm"
+_COMPLETE = 0.9  # of the results of the most complete method
 
 
 @cache
@@ -145,6 +146,18 @@ def compare(accuracies, reference):
     return "better" if difference.mean() > 0 else "worse"
 
 
+def most_complete(covered):
+    """Return the methods with about as many results as the one that has most.
+
+    Parameters
+    ----------
+    covered : dict of str to int
+        The number of results, by method.
+    """
+    least = _COMPLETE * max(covered.values(), default=0)
+    return {method for method, n_results in covered.items() if n_results >= least}
+
+
 def make_comparison(results, number, methods=None):
     """Return one table of results.
 
@@ -154,8 +167,8 @@ def make_comparison(results, number, methods=None):
     number : int
         The number of the paper's table.
     methods : sequence of str, default=None
-        By default the methods with at least half as many results as the most complete one: a
-        method with few results would leave few sets and repeats to compare on.
+        By default those with about as many results as the most complete one: a method with fewer
+        would leave fewer sets and repeats to compare on.
 
     Returns
     -------
@@ -170,8 +183,7 @@ def make_comparison(results, number, methods=None):
     for (_, method), by_repeat in accuracies.items():
         covered[method] += len(by_repeat)
     if methods is None:
-        least = max(covered.values(), default=0) / 2
-        methods = [m for m, n_results in covered.items() if n_results >= least]
+        methods = most_complete(covered)
     chosen = [m for m in METHODS if m in covered and m in methods]
     cells, repeats = {}, {}
     for dataset in set_names(number):
