@@ -1,13 +1,16 @@
 """Block coordinate descent: the same optimum, for one output and for many, with honest claims."""
 
+import warnings
+
 import numpy as np
 import pytest
 from sklearn.datasets import make_classification
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 
 from optimargin import ODMClassifier, ODMRegressor, OneClassODM
 from optimargin.designs import TileDesign
-from optimargin.solvers import BlockCD
+from optimargin.solvers import BlockCD, NewtonCG, Solution
 
 
 def data(n_samples=900, n_classes=2, seed=0):
@@ -95,6 +98,43 @@ def test_samples_that_stray_from_the_band_are_taken_in(fit_intercept, tol, monke
     exact = ODMClassifier(solver="newton", tol=1e-10, fit_intercept=fit_intercept).fit(X, y)
     difference = abs(found.objective_ - exact.objective_)
     assert difference <= (found.dual_gap_ + exact.dual_gap_) * exact.objective_
+
+
+@pytest.mark.parametrize("ended_by", ["max_iter", "slowness"])
+def test_claims_hold_where_samples_outside_were_not_looked_at(ended_by, monkeypatch):
+    X, y = make_classification(
+        3000, 12, n_informative=8, class_sep=2.0, flip_y=0.02, random_state=0
+    )
+    max_iter = 1000
+    if ended_by == "max_iter":
+        max_iter = 2
+    else:
+        monkeypatch.setattr("optimargin.solvers.block_cd._SLOW_AFTER", 1)
+        monkeypatch.setattr("optimargin.solvers.block_cd._RECENT", 1)
+        monkeypatch.setattr("optimargin.solvers.block_cd._MOST_CYCLES", 3)
+        monkeypatch.setattr(NewtonCG, "solve", lambda self, problem, *start: stop(problem, *start))
+
+    def stop(problem, coef, intercept):
+        return Solution.from_point(problem.point(coef, intercept), 0)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        found = ODMClassifier(solver="bcd", max_iter=max_iter).fit(X, y)
+    exact = ODMClassifier(solver="newton", tol=1e-10).fit(X, y)
+    assert found.dual_gap_ > 1e-4
+    assert found.objective_ - exact.objective_ <= found.dual_gap_ * found.objective_
+    K = rbf_kernel(X, X[found.support_], gamma=found.gamma_)
+    decision = K @ found.dual_coef_[0] + found.intercept_[0]
+    np.testing.assert_allclose(found._kept["decision"][:, 0], decision, atol=1e-2)
+
+
+def test_outputs_that_ended_are_not_forgotten_when_others_go_on():
+    X, y = data(3000, n_classes=3)
+    model = ODMClassifier(solver="bcd", multi_class="ovr").fit(X, y)
+    assert (model.dual_gap_ <= 1e-4).all()
+    K = rbf_kernel(X, X[model.support_], gamma=model.gamma_)
+    decision = K @ model.dual_coef_.T + model.intercept_
+    np.testing.assert_allclose(model._kept["decision"], decision, atol=1e-2)
 
 
 def test_regression_and_novelty_detection():

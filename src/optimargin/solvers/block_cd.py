@@ -90,7 +90,8 @@ class BlockCD(Solver):
         for k, problem in enumerate(problems):
             found, by_rounding = descent.solution(k)
             found = replace(found, n_iter=int(n_iter[k]))
-            solutions.append(self._finished(problem, found, by_rounding))
+            found = self._finished(problem, found, by_rounding)
+            solutions.append(replace(found, stopped=True) if self.stopped else found)
         return solutions
 
     def _cycle(self, descent):
@@ -201,6 +202,7 @@ class _Descent:
         self._outside = design.outside
         self._strayed = np.full(self._outside.size, -np.inf)
         self._decision_outside = np.zeros((self.n_outputs, self._outside.size))
+        self._has_looked = np.full(self.n_outputs, self._outside.size == 0)
         self._kept_problems = [
             AdditiveProblem(
                 problem.loss,
@@ -253,6 +255,7 @@ class _Descent:
         }
         if not every:
             state = {name: np.ascontiguousarray(state[name][running]) for name in state}
+        self._has_looked[running] = self.is_whole
         _tiles.epoch(
             self.design.tiles,
             unit=self.design.unit,
@@ -347,25 +350,14 @@ class _Descent:
 
         If neither, lower the gap that is `allowed` without.
         """
-        strayed = self._look_outside(k)
         found, by_rounding = self.solution(k)
         if found.dual_gap <= tol or by_rounding > _ROUNDING_SHARE * tol:
             return True
-        room = (np.sqrt(tol) - np.sqrt(by_rounding)) ** 2
-        allowed[k] = min(_GAP_SHARE * room, _GAP_SHARE * allowed[k] if not strayed else np.inf)
+        strayed = _excess(self._problems[k], found.decision)[self._outside]
+        self._strayed = np.maximum(self._strayed, strayed)
+        room = _GAP_SHARE * (np.sqrt(tol) - np.sqrt(by_rounding)) ** 2
+        allowed[k] = room if (strayed > 0).any() else min(room, _GAP_SHARE * allowed[k])
         return False
-
-    def _look_outside(self, k):
-        """Compute the decision values of samples that are not kept; return whether any strayed."""
-        if self.is_whole:
-            return False
-        kept = self._pull[k, : self._n]
-        self._decision_outside[k] = self.design.decision_outside(self._outside, kept)
-        problem, pull, decision = self._of_output(k)
-        _, intercept = problem.value(pull, self.intercept[k], decision)
-        excess = _excess(problem, decision + intercept)[self._outside]
-        self._strayed = np.maximum(self._strayed, excess)
-        return bool((excess > 0).any())
 
     def grow(self):
         """Take in the samples that strayed, if any; return whether there were some."""
@@ -380,18 +372,17 @@ class _Descent:
         self._lay_out(pull)
         return True
 
-    def _of_output(self, k):
-        """Return the problem, the variables and the decision values, in the order of the data."""
-        order, outside = self.design.order, self._outside
-        pull, decision = np.zeros(self.design.n_samples), np.empty(self.design.n_samples)
-        pull[order], decision[order] = self._pull[k, : self._n], self._decision[k, : self._n]
-        decision[outside] = self._decision_outside[k]
-        return self._problems[k], pull, decision
-
     def solution(self, k):
         """Return the solution of an output, and what rounding alone adds to its gap."""
-        problem, pull, decision = self._of_output(k)
-        return certified_solution(problem, pull, self.intercept[k], decision)
+        order, outside = self.design.order, self._outside
+        kept = self._pull[k, : self._n]
+        if not self._has_looked[k]:
+            self._decision_outside[k] = self.design.decision_outside(outside, kept)
+            self._has_looked[k] = True
+        pull, decision = np.zeros(self.design.n_samples), np.empty(self.design.n_samples)
+        pull[order], decision[order] = kept, self._decision[k, : self._n]
+        decision[outside] = self._decision_outside[k]
+        return certified_solution(self._problems[k], pull, self.intercept[k], decision)
 
 
 def _penalties(problem):
