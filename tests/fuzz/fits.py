@@ -46,6 +46,8 @@ def kernel_fit(rng):
         }
     solver = str(_choose(rng, "auto", "auto", "auto", "newton", "newton_cg"))
     model = ODMClassifier(**_penalties(rng), **kernel, solver=solver)
+    if kernel["kernel"] == "rbf" and rng.random() < 0.3:
+        model.set_params(solver=str(_choose(rng, "dcd", "bcd")))
     return _judge(model, data, _kernel_problem)
 
 
