@@ -206,10 +206,13 @@ class SampleSpaceDesign(Design):
         Whether kernel values are rounded to less than double precision. Such a design has the
         same one in double precision as its `precise`, and bounds what that changes
         (`rounding`).
+    rounds_independently : bool
+        Whether the rounding errors of all kernel values have nothing to do with each other.
     """
 
     complete: bool = True
     is_rounded: bool = False
+    rounds_independently: bool = False
 
     @abstractmethod
     def product(self, V):

@@ -147,9 +147,9 @@ class PanelDesign(SampleSpaceDesign):
         """The design in double precision where a solver needed that, otherwise this one."""
         return vars(self).get("precise", self)
 
-    def rounding(self, coef, decision, weight):
+    def rounding(self, coef, decision, weight, *, is_stiff=False):
         """Return what rounding can do; see `RoundingProbe`."""
-        return self._probe.effects(coef, decision, weight)
+        return self._probe.effects(coef, decision, weight, is_stiff=is_stiff)
 
     def part(self, rows):
         """Return the design of the samples `rows` alone, to be used before this one."""

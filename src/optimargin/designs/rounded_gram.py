@@ -46,6 +46,6 @@ class RoundedGramDesign(GramDesign):
             rows_product(self.K, v, image)
         return out
 
-    def rounding(self, coef, decision, weight):
+    def rounding(self, coef, decision, weight, *, is_stiff=False):
         """Return what rounding can do; see `RoundingProbe`."""
-        return self._probe.effects(coef, decision, weight)
+        return self._probe.effects(coef, decision, weight, is_stiff=is_stiff)

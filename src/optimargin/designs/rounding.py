@@ -7,6 +7,7 @@ import numpy as np
 _ROWS_PER_PROBE, _FEWEST_PROBES, _MOST_PROBES = 128, 32, 64
 _MARGIN = 4.0  # between the largest effect of rounding measured and the largest of all
 _MEAN_MARGIN = 2.0  # the same of root mean squares
+_ALL_UP_TO = 2000  # samples, all of which are measured where rounding of few values may count
 
 
 class RoundingProbe:
@@ -51,7 +52,7 @@ class RoundingProbe:
         change = np.abs(self._precise - self._stored_block(self._rows))
         return (change * self._inverse * self._inverse[self._rows, None]).max(initial=0.0)
 
-    def effects(self, coef, decision, weight):
+    def effects(self, coef, decision, weight, *, is_stiff=False):
         """Return what rounding can do: measured on a few rows, times a margin.
 
         Parameters
@@ -60,6 +61,9 @@ class RoundingProbe:
         decision : ndarray of shape (n_samples,)
             ``K @ coef`` as the design computes it.
         weight : ndarray of shape (n_samples,)
+        is_stiff : bool
+            Whether errors of a few decision values may count. Of not too many samples, all are
+            then measured.
 
         Returns
         -------
@@ -70,6 +74,8 @@ class RoundingProbe:
         value_error : ndarray of shape (n_samples,)
             u such that kernel value (i, j) changes by at most ``u_i u_j``.
         """
+        if is_stiff and self._scale.size <= _ALL_UP_TO:
+            return self._effects_on_all(coef, decision, weight)
         rows, scale = self._rows, self._scale
         measured = np.abs(self._precise @ coef - decision[rows]) * self._inverse[rows]
         largest = _MARGIN * measured.max(initial=0.0)
@@ -80,6 +86,14 @@ class RoundingProbe:
         mean_square = _MEAN_MARGIN**2 * square * float(weight @ np.square(scale))
         value_error = np.sqrt(_MARGIN * self._unit) * scale
         return mean_square, largest * scale.max(initial=0.0), value_error
+
+    def _effects_on_all(self, coef, decision, weight):
+        precise = self._precise_kernel().block()
+        error = np.abs(precise @ coef - decision)
+        change = np.abs(precise - self._stored_block(np.arange(error.size)))
+        unit = (change * self._inverse * self._inverse[:, None]).max(initial=0.0)
+        largest = float(error.max(initial=0.0))
+        return float(weight @ np.square(error)), largest, np.sqrt(unit) * self._scale
 
 
 def _mean_square(errors):

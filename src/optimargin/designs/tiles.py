@@ -66,6 +66,7 @@ class TileDesign(SampleSpaceDesign):
         self._random = np.random.default_rng(seed)
         self.order = np.empty(0, dtype=np.intp)
         self.unit = 1.0 / _LARGEST if fixed_point else 1.0
+        self.rounds_independently = fixed_point
         # Memory that is never written to is never taken.
         self.tiles = np.empty(_n_values(self.n_samples), np.uint16 if fixed_point else np.float32)
         scale = kernel.rounding_scale()
@@ -140,9 +141,9 @@ class TileDesign(SampleSpaceDesign):
             block = np.floor(block * np.float32(_LARGEST) + np.float32(0.5)) * self.unit
         return block
 
-    def rounding(self, coef, decision, weight):
+    def rounding(self, coef, decision, weight, *, is_stiff=False):
         """Return what rounding can do; see `RoundingProbe`."""
-        return self._probe.effects(coef, decision, weight)
+        return self._probe.effects(coef, decision, weight, is_stiff=is_stiff)
 
     def product_in_order(self, V):
         """Return ``V @ K`` for vectors in the rows of `V`, of padded samples in their order."""

@@ -24,6 +24,7 @@ import numpy as np
 from optimargin.problems.base import relative_gap
 
 _ROUNDING = 1e-12  # of objectives, relative to themselves
+_STIFF = 1e4  # curvature of the loss of one sample, past which rounding of few values may count
 
 
 def gap_with_rounding(problem, point):
@@ -37,9 +38,7 @@ def gap_with_rounding(problem, point):
     """
     design = problem.design
     by_coefficients = sum(coefficient_roots(problem, point.coef, point.decision, point.value))
-    mean_square, largest, value_error = design.rounding(
-        point.coef, point.decision, problem.target.weight
-    )
+    mean_square, largest, value_error = _rounding(problem, point.coef, point.decision)
     longest = np.sqrt(np.max(design.squared_norms, initial=0.0))
     moved = problem.loss.smoothness * (np.sqrt(mean_square) + largest)
     by_pulls = np.sqrt(point.gap) + (
@@ -56,8 +55,15 @@ def coefficient_roots(problem, coef, decision, value):
     of `coefficient_gap`, over a design that `is_rounded`.
     """
     own = coefficient_gap(problem, coef, decision, value)
-    mean_square = problem.design.rounding(coef, decision, problem.target.weight)[0]
+    mean_square = _rounding(problem, coef, decision)[0]
     return np.sqrt(own), np.sqrt(0.5 * problem.loss.smoothness * mean_square)
+
+
+def _rounding(problem, coef, decision):
+    """Return what rounding can do; see `RoundingProbe.effects`."""
+    weight = problem.target.weight
+    is_stiff = problem.loss.smoothness * weight.max(initial=0.0) > _STIFF
+    return problem.design.rounding(coef, decision, weight, is_stiff=is_stiff)
 
 
 def coefficient_gap(problem, coef, decision, value):

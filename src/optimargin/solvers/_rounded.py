@@ -34,9 +34,11 @@ def certified_solution(problem, coef, intercept, decision):
     )
     # The objective itself is rounded, too. Errors of decision values nearly add up at random, and
     # the gap does not depend on them; there is a margin of two deviations in `coefficient_roots`.
+    # Distances are rounded alike for all values of a sample.
     _, pull, _ = problem.loss.evaluate(decision, problem.target, intercept)
     error = roots[1] / np.sqrt(0.5 * problem.loss.smoothness)
-    of_value = error * np.linalg.norm(0.5 * coef - pull)
+    margin = 1.0 if problem.design.rounds_independently else 2.0
+    of_value = error * np.linalg.norm(0.5 * coef - pull) * margin
     gap = np.hypot(gap, relative_gap(value, of_value, problem.gap_floor))
     intercept = float(intercept)
     return Solution(coef, intercept, pull, value, gap, 0, decision + intercept), by_rounding
