@@ -53,6 +53,9 @@ def main(folder):
         models.append(make_pipeline(StandardScaler(), classifier).fit(X_train, y_train))
         seconds = time.perf_counter() - start
         print(f"{name:32s} accuracy {models[-1].score(X_test, y_test):.3f}  {seconds:6.2f} s")
+    error = np.mean([1 - model.score(X_test, y_test) for model in models])
+    by_chance = 2 * np.sqrt(error * (1 - error) / len(y_test))
+    print(f"With {len(y_test)} test samples, differences below {by_chance:.2f} mean little.")
     tuned = models[1]
     chosen = [f"{key} {shown(value)}" for key, value in tuned[-1].best_params_.items()]
     print(f"\nchosen: {', '.join(chosen)}")
@@ -72,6 +75,7 @@ def main(folder):
     boundary = ODMClassifier().fit(flat, y_train)
     DecisionBoundaryDisplay.from_estimator(boundary, flat, y_train, ax=axes[1, 1])
     axes[1, 1].set_title("The band, in the plane of two principal components")
+    axes[1, 1].set(xlabel="first component", ylabel="second component")
     folder.mkdir(parents=True, exist_ok=True)
     figure.savefig(folder / "plots.png", dpi=110)
     print(f"\nplots: {folder / 'plots.png'}")
