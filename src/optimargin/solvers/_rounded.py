@@ -37,7 +37,7 @@ def certified_solution(problem, coef, intercept, decision):
     # Distances are rounded alike for all values of a sample.
     _, pull, _ = problem.loss.evaluate(decision, problem.target, intercept)
     error = roots[1] / np.sqrt(0.5 * problem.loss.smoothness)
-    margin = 1.0 if problem.design.rounds_independently else 2.0
+    margin = 1.0 if problem.design.rounds_independently else 4.0
     of_value = error * np.linalg.norm(0.5 * coef - pull) * margin
     gap = np.hypot(gap, relative_gap(value, of_value, problem.gap_floor))
     intercept = float(intercept)
