@@ -145,14 +145,16 @@ def test_other_folds_than_its_own_are_refused(data):
 
 def test_the_plan_takes_landmarks_for_many_samples_of_a_radial_kernel():
     rbf, linear = KernelChoice("rbf").kind, KernelChoice("linear").kind
-    assert not plan_folds(ODM, np.empty((250, 3)), 1, rbf).in_few_dimensions
-    many = plan_folds(ODM, np.empty((2000, 3)), 1, rbf)
+    assert not plan_folds(ODM, np.empty((250, 3)), [250], rbf).in_few_dimensions
+    many = plan_folds(ODM, np.empty((2000, 3)), [2000], rbf)
     assert many.in_few_dimensions
     assert 100 < many.n_landmarks < 1000
     assert many.dtype == np.float32
-    assert not plan_folds(ODM, np.empty((2000, 3)), 1, KernelChoice("poly").kind).in_few_dimensions
-    assert plan_folds(ODM, np.empty((200, 3)), 1, linear).in_few_dimensions
-    assert not plan_folds(ODM, np.empty((20, 30)), 1, linear).in_few_dimensions
+    assert not plan_folds(
+        ODM, np.empty((2000, 3)), [2000], KernelChoice("poly").kind
+    ).in_few_dimensions
+    assert plan_folds(ODM, np.empty((200, 3)), [200], linear).in_few_dimensions
+    assert not plan_folds(ODM, np.empty((20, 30)), [20], linear).in_few_dimensions
 
 
 def test_points_rank_as_they_do_without_landmarks(monkeypatch):

@@ -9,8 +9,8 @@ curvatures c and aims a (see `closed_form`),
 Without a fold B the model is (H - Z_B' c_B Z_B) w_B = Z' c a - Z_B' c_B a_B: all folds of a
 partition cost one pass over the samples and a factorisation each, whatever their size. Newton's
 method finds the active set. It keeps the sums over folds, and adds what samples that change sides
-change in them. Where the loss is one quadratic function, all outputs share curvatures, sums and
-factors.
+change in them. Where the loss is one quadratic function, all outputs with the same weights share
+curvatures, sums and factors.
 
 Derivatives. With s the slopes by the held-out values, v the solution of (H - ...) v = Z_B' s_B,
 alpha = c Z v and theta = c (a - Z w_B) on the samples that took part, a function F of the
@@ -204,6 +204,8 @@ class FewDimensionsRefitter(Refitter):
             ones = np.ones((data.X.shape[0], int(fit_intercept)), dtype=data.X.dtype)
             self.features = Features(np.hstack([data.X, ones]), fit_intercept)
         self._decisions = [np.zeros(target.n_samples) for target in targets]
+        first = targets[0].weight
+        self._share_weights = all(np.array_equal(target.weight, first) for target in targets)
 
     def change_width(self, kernel, *, gradient):
         """Go on with another width; its derivatives are found where a gradient is wanted."""
@@ -214,7 +216,7 @@ class FewDimensionsRefitter(Refitter):
         """Solve the problem of every output."""
         losses = [objective.loss(target.scale) for target in self.targets]
         folds = self.data.folds
-        if is_quadratic(losses):
+        if self._share_weights and is_quadratic(losses):
             systems = [_solve_quadratic(self.features, folds, self.targets, losses[0])]
         else:
             systems = [

@@ -4,7 +4,6 @@ Every output has a refitter of its own rows. A sample that takes no part in an o
 it anyway: its value is that of the model itself.
 """
 
-from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -42,6 +41,18 @@ class OwnRowsRefitter(Refitter):
     def __init__(self, owns, refitters, *, K=None, X=None):
         self.owns, self.refitters = owns, refitters
         self.K, self.X = K, X
+
+    @cached_property
+    def groups(self):
+        """Samples that take part in the same outputs, as those of a class do, and these outputs."""
+        takes_part = np.zeros((len(self.owns), self.K.shape[0]), dtype=bool)
+        for row, own in zip(takes_part, self.owns, strict=True):
+            row[own] = True
+        kinds, kind = np.unique(takes_part, axis=1, return_inverse=True)
+        return [
+            (np.flatnonzero(kind.ravel() == k), np.flatnonzero(outputs))
+            for k, outputs in enumerate(kinds.T)
+        ]
 
     def solve(self, objective):
         """Solve the problem of every output."""
@@ -82,8 +93,12 @@ class OwnRowsSolved(Solved):
     def _of_models(self):
         """Return decision values of all samples by the models of all, for those without a part."""
         refitter = self._refitter
-        values = refitter.K if refitter.X is None else refitter.X
-        return safe_sparse_dot(values, self.coef.T) + self.intercept
+        if refitter.X is not None:
+            return safe_sparse_dot(refitter.X, self.coef.T) + self.intercept
+        out = np.repeat(self.intercept[None], refitter.K.shape[0], axis=0)
+        for rows, outputs in refitter.groups:
+            out[:, outputs] += refitter.K[:, rows] @ self.coef[np.ix_(outputs, rows)].T
+        return out
 
     def leave_one_out(self):
         """Return closed-form decision values of shape (n_samples, n_outputs)."""
@@ -127,8 +142,10 @@ class OwnRowsSolved(Solved):
 
     def _total(self, by_output):
         """Return the sum of derivatives, with the places of each output's rows."""
-        total = Derivatives(np.zeros_like(by_output[0].by_loss))
-        for own, each in zip(self._owns, by_output, strict=True):
-            pairs = tuple((own, left, coef) for _, left, coef in each.pairs)
-            total += replace(each, pairs=pairs)
-        return total
+        pairs = [
+            (own, left, coef)
+            for own, each in zip(self._owns, by_output, strict=True)
+            for _, left, coef in each.pairs
+        ]
+        by_loss = np.sum([each.by_loss for each in by_output], axis=0)
+        return Derivatives(by_loss, sum(each.by_width for each in by_output), tuple(pairs))

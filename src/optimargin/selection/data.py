@@ -9,7 +9,6 @@ from optimargin._checks import check_scale
 from optimargin.designs import FeatureDesign
 from optimargin.held_out.engine import KernelData, LinearData, make_refitter
 from optimargin.held_out.few_dimensions import FewFeatures, LandmarkData
-from optimargin.held_out.own_rows import asked_for_some
 from optimargin.kernels import (
     KernelChoice,
     RadialKernel,
@@ -92,6 +91,13 @@ class SelectionData:
         """The number of samples."""
         return self.X.shape[0]
 
+    @property
+    def n_asked(self):
+        """How many samples each output is asked for."""
+        n_used = np.count_nonzero(self.weight)
+        n_asked = [np.count_nonzero(target.weight) for target in self.targets]
+        return [self.n_samples if n == n_used else n for n in n_asked]
+
     def make_objective(self, **parameters):
         """Return the objective with some chosen parameters and those that are fixed."""
         return self.objective_type(**{**self.fixed, **parameters})
@@ -131,9 +137,7 @@ class SelectionData:
 
     def searched(self, max_samples, random_state):
         """Return the samples that a search looks at: all, up to the limit of user and plan."""
-        limit = plan_search_samples(
-            self.objective_type, self.X, len(self.targets), self.kernel.kind
-        )
+        limit = plan_search_samples(self.objective_type, self.X, self.n_asked, self.kernel.kind)
         limit = min(limit, self.n_samples if max_samples is None else max_samples)
         return self.sample(int(limit), random_state)
 
@@ -258,8 +262,8 @@ class SelectionData:
         random_state : RandomState
             Draws landmarks.
         """
-        plan = plan_folds(self.objective_type, self.X, len(self.targets), self.kernel.kind)
-        if not plan.in_few_dimensions or asked_for_some(self.targets):
+        plan = plan_folds(self.objective_type, self.X, self.n_asked, self.kernel.kind)
+        if not plan.in_few_dimensions:
             return self.refitter(gamma)
         check_scale(self.X)
         used, targets = self.part_targets()

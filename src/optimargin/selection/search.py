@@ -43,15 +43,18 @@ _SMALL = 1500  # samples up to which points are so cheap that threads wait more 
 _SMALL_LINEAR = 5000  # the same of linear models
 N_FINALISTS = 3  # points that are judged once more
 _APART = 0.05  # of the bounds, in some parameter, for two finalists to differ
+_OTHER_HILL = 1.0  # in log2 of the width, for two first looks to lead to different ends
 _LARGER = 2.0  # in log2 of the penalty, for the finalist that the closed form may underrate
 _EXACT_UP_TO = 500  # samples up to which fits without each fold are cheap
 _CHEAP_UP_TO = 300  # samples up to which a second descent is
 _ALL_FOLDS_UP_TO = 200  # samples up to which these are the folds of all partitions
-_LOOKS = 250  # samples that first looks are taken at
+_LOOKS = 250  # samples that first looks are taken at, or
+_LOOKS_PER_CLASS = 32  # so many per class,
+_MOST_LOOKS = 600  # within this number
 _LINEAR_LOOKS = 3000
 _LOOKS_SHARE = 0.55  # of the evaluations
 _ONE_REPEAT_FROM = 1000  # samples, which are enough for one partition to tell points apart
-_EVERY_LOSS_UP_TO = 1.5e8  # n_outputs n_samples^3 up to which outputs have active sets of their own
+_EVERY_LOSS_UP_TO = 1.5e8  # sum of n_samples^3 up to which outputs have active sets of their own
 _FEWEST = 20  # evaluations of a search with first looks of their own
 _DESCENT = 12  # evaluations, at most, from one start
 _MIDDLE_FROM = 1500  # samples from which most of the way is made on some of them:
@@ -59,6 +62,7 @@ _MIDDLE_SHARE = 0.25  # this share,
 _MIDDLE = (1000, 5000)  # within these numbers;
 _LAST = 3  # evaluations, at most, of all samples after that
 _SHAPE = np.array([1.0, -2.0, 0.5])  # from the best quadratic loss to one with a band
+_STEP = 0.1  # of a descent, the first one, in widths of the bounds
 _EDGE = 0.15  # of the first simplex, in widths of the bounds
 _LN2 = float(np.log(2.0))
 # log2 of the width in mean distances
@@ -188,10 +192,15 @@ class HeldOutLoss:
 
     @property
     def stays_quadratic(self):
-        """Whether active sets of all outputs would cost too much."""
-        n_outputs = len(self.data.targets)
-        cost = n_outputs * float(self._used.size) ** 3
-        return self.quadratic is not None and n_outputs > 1 and cost > _EVERY_LOSS_UP_TO
+        """Whether active sets of all outputs would cost too much, or tell too little.
+
+        Pairs of classes have few samples each, whose closed form jumps where active sets change.
+        """
+        n_asked = np.array(self.data.n_asked, dtype=np.float64)
+        if self.quadratic is None or n_asked.size == 1:
+            return False
+        are_pairs = n_asked.min() < self.data.n_samples
+        return are_pairs or np.sum(n_asked**3) > _EVERY_LOSS_UP_TO
 
     def looks(self, random_state):
         """Return the loss of first looks: at few samples, or at quadratic losses; or None.
@@ -203,9 +212,11 @@ class HeldOutLoss:
         """
         if self._folds is None or not self.has_gradient:
             return None
-        if self.data.n_samples <= _LOOKS:
+        n_classes = np.unique(self.data.strata).size
+        n_looks = max(_LOOKS, min(_LOOKS_PER_CLASS * n_classes, _MOST_LOOKS))
+        if self.data.n_samples <= n_looks:
             return self if self.quadratic is not None else None
-        n_looks = _LOOKS if self.has_width else _LINEAR_LOOKS
+        n_looks = n_looks if self.has_width else _LINEAR_LOOKS
         if self.data.n_samples <= n_looks:
             return None
         return HeldOutLoss(self.data.looks(n_looks), None, random_state, self.guide)
@@ -382,9 +393,14 @@ class _Evaluations:
             self._visit(evaluation)
         return evaluation.loss, slope
 
-    def best(self, n_points):
-        """Return the best points that are not alike."""
+    def best(self, n_points, *, hills=False):
+        """Return the best points that are not alike, or that are on different hills.
+
+        Hills differ by their widths.
+        """
         apart = _APART * np.ptp(self.loss.bounds, axis=1)
+        if hills and self.loss.has_width:
+            apart[:-1], apart[-1] = np.inf, _OTHER_HILL
         chosen: list[np.ndarray] = []
         for evaluation in sorted(self.all, key=lambda each: each.loss):
             if all((np.abs(evaluation.x - other) > apart).any() for other in chosen):
@@ -427,7 +443,7 @@ def search(
     middle=None,
     max_time=np.inf,
     expect=None,
-    rtol=1e-4,
+    rtol=5e-4,
 ):
     """Minimise a `HeldOutLoss` within its bounds.
 
@@ -465,7 +481,7 @@ def search(
     fixed = anywhere if loss.quadratic is None else loss.quadratic
     some = _Evaluations(looks, round(_LOOKS_SHARE * max_evals), now + _LOOKS_SHARE * max_time)
     _look_around(some, fixed, random_state, rtol)
-    starts, n_left = some.best(2), max_evals - len(some.all)
+    starts, n_left = some.best(2, hills=True), max_evals - len(some.all)
     if middle is None:
         return climb(loss, starts, n_left, visit, now + max_time, expect, rtol)
     found = climb(middle, starts, n_left - _LAST, deadline=now + max_time, rtol=rtol)
@@ -477,7 +493,7 @@ def search(
     return every.all
 
 
-def climb(loss, starts, max_evals, visit=None, deadline=np.inf, expect=None, rtol=1e-4):
+def climb(loss, starts, max_evals, visit=None, deadline=np.inf, expect=None, rtol=5e-4):
     """Descend from the best of some points, or from a point beside the first of them.
 
     Parameters
@@ -519,11 +535,11 @@ def _look_around(evaluations, fixed, random_state, rtol):
     n_spread = min(max(round(0.4 * evaluations.max_evals), 1), evaluations.max_evals)
     try:
         evaluations.spread(n_spread, fixed, random_state)
-        starts = sorted(evaluations.all, key=lambda each: each.loss)[:2]
+        starts = evaluations.best(2, hills=True)
         for k, start in enumerate(starts):
             share = evaluations.n_left // (len(starts) - k)
             if share > 0:
-                evaluations.descend(start.x, share, fixed, rtol)
+                evaluations.descend(start, share, fixed, rtol)
     except _OutOfBudget:
         pass
 
@@ -543,11 +559,23 @@ def _climb_from(evaluations, starts, fixed, n_descents, rtol):
 
 def _descend(function, start, max_evals, rtol, has_gradient):
     """Minimise within the unit cube."""
-    bounds = [(0.0, 1.0)] * start.size
     if has_gradient:
-        options = {"maxfun": max_evals, "maxls": 8, "ftol": rtol, "gtol": 1e-4}
-        minimize(function, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+        _, slope = function(start)
+        steepness = _STEP * np.linalg.norm(slope)
+        if steepness == 0:
+            return
+
+        def scaled(u):
+            # In these units the first step, along the gradient, is of length one.
+            value, slope = function(np.clip(start + _STEP * u, 0.0, 1.0))
+            return value / steepness, _STEP * slope / steepness
+
+        bounds = list(zip(-start / _STEP, (1.0 - start) / _STEP, strict=True))
+        options = {"maxfun": max_evals, "maxls": 8, "ftol": rtol, "gtol": 1e-3}
+        zeros = np.zeros_like(start)
+        minimize(scaled, zeros, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
         return
+    bounds = [(0.0, 1.0)] * start.size
     # From the start towards the middle of the cube along each axis.
     simplex = np.vstack([start, start + np.diag(np.where(start < 0.5, _EDGE, -_EDGE))])
     options = {"initial_simplex": simplex, "maxfev": max_evals, "xatol": 0.01, "fatol": rtol}

@@ -3,7 +3,7 @@
 Crossovers were read off the benchmarks that each group names, run with every solver.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -67,6 +67,7 @@ _SHARED_UP_TO = 700  # the same where one inverse serves several outputs
 _LANDMARKS_PER_ROOT = 10.0  # of the number of samples
 _MOST_LANDMARKS = 1000
 _LANDMARK_VALUES = 4e7  # kernel values up to which some copies of them fit into a gigabyte
+_PAIRS_OPERATIONS = 3e10  # of folds of all pairs of classes at one point of a search
 _SEARCH_OVER_SAMPLES = 2000  # whose matrix is inverted at every point of a search
 _SEARCH_OVER_FEATURES = 20_000  # samples of sparse rows
 _FEW_DIMENSIONS_UP_TO = 1000  # features whose normal equations are factorised fold by fold
@@ -256,7 +257,7 @@ class FoldsPlan:
     dtype: Any = np.float64
 
 
-def plan_folds(objective_type, X, n_outputs: int, kernel) -> FoldsPlan:
+def plan_folds(objective_type, X, n_asked: Sequence[int], kernel) -> FoldsPlan:
     """Return the plan of closed-form folds for a search without a grid.
 
     Parameters
@@ -264,7 +265,8 @@ def plan_folds(objective_type, X, n_outputs: int, kernel) -> FoldsPlan:
     objective_type : type
         An `Objective`.
     X : {ndarray, CSR} of shape (n_samples, n_features)
-    n_outputs : int
+    n_asked : sequence of int
+        How many samples each output is asked for.
     kernel : type
         A `Kernel`.
     """
@@ -272,28 +274,53 @@ def plan_folds(objective_type, X, n_outputs: int, kernel) -> FoldsPlan:
     is_band = issubclass(objective_type, AdditiveObjective) and issubclass(
         objective_type.loss_type, BandLoss
     )
+    on_own_rows = min(n_asked) < n_samples
     if kernel.is_linear:
-        few = not issparse(X) and n_features < min(n_samples, _FEW_DIMENSIONS_UP_TO)
-        return FoldsPlan(is_band and few, dtype=_folds_dtype(n_samples * n_features))
-    up_to = _ALL_LANDMARKS_UP_TO if n_outputs == 1 else _SHARED_UP_TO
-    if not (is_band and kernel.has_width and n_samples > up_to):
-        return FoldsPlan(False)
+        few = _has_few_features(X) and is_band and not on_own_rows
+        return FoldsPlan(few, dtype=_folds_dtype(n_samples * n_features))
     by_root = _LANDMARKS_PER_ROOT * np.sqrt(n_samples)
     n_landmarks = int(min(by_root, _MOST_LANDMARKS, max(_LANDMARK_VALUES / n_samples, 1)))
+    up_to = _ALL_LANDMARKS_UP_TO if len(n_asked) == 1 else _SHARED_UP_TO
+    few = n_samples > up_to
+    if on_own_rows:
+        few = few and _folds_cost(n_asked, n_landmarks) < _folds_cost(n_asked, None)
+    if not (is_band and kernel.has_width and few):
+        return FoldsPlan(False)
     return FoldsPlan(True, n_landmarks, np.dtype(np.float32))
 
 
-def plan_search_samples(objective_type, X, n_outputs: int, kernel) -> float:
+def _folds_cost(n_asked, n_landmarks):
+    """Return the operations of folds of outputs with own rows, by inverses or by landmarks."""
+    n_asked = np.asarray(n_asked, dtype=np.float64)
+    if n_landmarks is None:
+        return float(np.sum(n_asked**3))
+    # a sum over the samples, and factors of all of them and of those without each fold
+    return float(np.sum(n_asked * n_landmarks**2 + 7 * n_landmarks**3 / 3))
+
+
+def plan_search_samples(objective_type, X, n_asked: Sequence[int], kernel) -> float:
     """Return how many samples a search without a grid can look at in closed form.
 
-    Parameters are those of `plan_folds`. In few dimensions there is no limit.
+    Parameters are those of `plan_folds`. In few dimensions there is no limit, but for pairs of
+    classes, which share nothing.
     """
     if not issubclass(objective_type, AdditiveObjective):
         return np.inf
-    if plan_folds(objective_type, X, n_outputs, kernel).in_few_dimensions:
+    n_samples = X.shape[0]
+    plan = plan_folds(objective_type, X, n_asked, kernel)
+    if min(n_asked) < n_samples and kernel.has_width:
+        cost = _folds_cost(n_asked, plan.n_landmarks if plan.in_few_dimensions else None)
+        # costs grow by the square of the samples at least
+        return n_samples * min(np.sqrt(_PAIRS_OPERATIONS / cost), 1.0)
+    if plan.in_few_dimensions or (kernel.is_linear and _has_few_features(X)):
         return np.inf
     few_features = kernel.is_linear and X.shape[1] <= _FEW_DIMENSIONS_UP_TO
     return _SEARCH_OVER_FEATURES if few_features else _SEARCH_OVER_SAMPLES
+
+
+def _has_few_features(X):
+    """Return whether normal equations of the features are cheap, whatever the number of samples."""
+    return not issparse(X) and X.shape[1] < min(X.shape[0], _FEW_DIMENSIONS_UP_TO)
 
 
 def _folds_dtype(n_values):
