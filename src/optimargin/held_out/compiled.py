@@ -16,7 +16,7 @@ from optimargin.held_out.refitter import (
 )
 from optimargin.solvers import Newton
 
-_SMALL = 400  # samples up to which one output alone is solved faster without the interpreter
+_SMALL = 1000  # samples up to which one output alone is solved faster without the interpreter
 
 
 def _numbers(objectives, scale):

@@ -5,11 +5,15 @@ it anyway: its value is that of the model itself.
 """
 
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from sklearn.utils.extmath import safe_sparse_dot
 
+from optimargin._threads import for_each
 from optimargin.held_out.refitter import Derivatives, Folds, HeldOut, Refitter, Solved
+
+_FEW = 200  # rows of an output, up to which threads wait for the interpreter
 
 
 def asked_for_some(targets):
@@ -21,6 +25,18 @@ def of_rows(K, K_test, own):
     """Return kernel values of some samples alone, and of the test samples with them."""
     square = np.ascontiguousarray(K[np.ix_(own, own)])
     return square, None if K_test is None else np.ascontiguousarray(K_test[:, own])
+
+
+def _each(function, owns):
+    """Return a function of each output, in threads where rows are many."""
+    found: list[Any] = [None] * len(owns)
+
+    def call(k):
+        found[k] = function(k)
+
+    are_many = np.mean([own.size for own in owns]) > _FEW
+    for_each(call, range(len(owns)), np.inf if are_many else 0)
+    return found
 
 
 class OwnRowsRefitter(Refitter):
@@ -56,7 +72,8 @@ class OwnRowsRefitter(Refitter):
 
     def solve(self, objective):
         """Solve the problem of every output."""
-        return OwnRowsSolved(self, [refitter.solve(objective) for refitter in self.refitters])
+        solved = _each(lambda k: self.refitters[k].solve(objective), self.owns)
+        return OwnRowsSolved(self, solved)
 
     def predict_path(self, objectives):
         """Return decision values of the test samples for one setting after another."""
@@ -66,9 +83,13 @@ class OwnRowsRefitter(Refitter):
     def change_kernel(self, K, test=None, slope=None, slope_test=None):
         """Go on with another kernel, and its derivatives by the logarithm of its width."""
         self.K = K
-        for own, refitter in zip(self.owns, self.refitters, strict=True):
+
+        def change(k):
+            own = self.owns[k]
             slopes = (None, None) if slope is None else of_rows(slope, slope_test, own)
-            refitter.change_kernel(*of_rows(K, test, own), *slopes)
+            self.refitters[k].change_kernel(*of_rows(K, test, own), *slopes)
+
+        _each(change, self.owns)
 
 
 class OwnRowsSolved(Solved):
@@ -110,19 +131,23 @@ class OwnRowsSolved(Solved):
     def leave_folds_out(self, folds):
         """Return closed-form decision values, with derivatives."""
         out = np.stack([self._of_models()] * folds.fold.shape[0])
-        found = []
-        for k, (own, solved) in enumerate(zip(self._owns, self._solved, strict=True)):
+
+        def leave_out(k):
+            own = self._owns[k]
             of_own = Folds(np.ascontiguousarray(folds.fold[:, own]), folds.n_folds)
-            found.append(solved.leave_folds_out(of_own))
-            out[:, own, k] = found[-1].decision[..., 0]
+            held_out = self._solved[k].leave_folds_out(of_own)
+            out[:, own, k] = held_out.decision[..., 0]
+            return held_out
+
+        found = _each(leave_out, self._owns)
 
         def derivatives(slope):
             # A criterion asks an output for its own rows alone.
-            by_output = [
-                held_out.derivatives(np.ascontiguousarray(slope[:, own, k : k + 1]))
-                for k, (own, held_out) in enumerate(zip(self._owns, found, strict=True))
-            ]
-            return self._total(by_output)
+            def of_output(k):
+                own_slope = slope[:, self._owns[k], k : k + 1]
+                return found[k].derivatives(np.ascontiguousarray(own_slope))
+
+            return self._total(_each(of_output, self._owns))
 
         return HeldOut(out, derivatives)
 

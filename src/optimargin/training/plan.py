@@ -283,7 +283,7 @@ def plan_folds(objective_type, X, n_asked: Sequence[int], kernel) -> FoldsPlan:
     up_to = _ALL_LANDMARKS_UP_TO if len(n_asked) == 1 else _SHARED_UP_TO
     few = n_samples > up_to
     if on_own_rows:
-        few = few and _folds_cost(n_asked, n_landmarks) < _folds_cost(n_asked, None)
+        few = few and 2 * _folds_cost(n_asked, n_landmarks) < _folds_cost(n_asked, None)
     if not (is_band and kernel.has_width and few):
         return FoldsPlan(False)
     return FoldsPlan(True, n_landmarks, np.dtype(np.float32))
