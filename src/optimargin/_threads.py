@@ -127,7 +127,7 @@ def _let_any_thread_set_limits() -> None:
         controller.clear_controlling_thread(force=True)
 
 
-def for_each(function: Callable[..., None], items: Iterable, work: int) -> None:
+def for_each(function: Callable[..., None], items: Iterable, work: float) -> None:
     """Call ``function(item)`` for all items, in threads if `work` is large enough.
 
     Meant for calls that spend their time in BLAS and in single-threaded loops of the compiled
