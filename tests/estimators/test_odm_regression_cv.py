@@ -194,7 +194,7 @@ def test_a_residual_of_any_output_tells():
     y[:, 0] = np.linspace(-1, 1, 20)
     y[:, 1] = np.linspace(1, -1, 20)
     y[4, 1] = 50.0
-    far = far_from_held_out(y, np.zeros((20, 2)), np.ones(20, dtype=bool))
+    far = far_from_held_out(y, np.zeros((20, 2)), np.ones(20))
     np.testing.assert_array_equal(np.flatnonzero(far), [4])
 
 

@@ -59,9 +59,9 @@ class _ODMRegressorCV(RegressorMixin, BaseSelectionCV):
         n_samples = len(checked[1])
         kept = np.ones(n_samples, dtype=bool)
         for _ in range(_MAX_ROUNDS):
-            far = kept & far_from_held_out(
-                checked[1], found["best_estimator_"].loo_prediction(), kept
-            )
+            usual = kept * (np.ones(n_samples) if weight is None else weight)
+            predicted = found["best_estimator_"].loo_prediction()
+            far = kept & far_from_held_out(checked[1], predicted, usual)
             if not far.any():
                 break
             kept &= ~far
@@ -112,7 +112,8 @@ class ODMRegressorCV(KernelSelectionCV, _ODMRegressorCV):
         With "trim", samples whose leave-one-out residual is more than five robust standard
         deviations (1.4826 times the median absolute residual) are left out, and parameters are
         chosen again, until none is left, at most five times. For data with gross errors in y;
-        on clean data with heavy tails it costs accuracy.
+        on clean data with heavy tails it costs accuracy. Copies of a row predict it, so that
+        repetitions are not the same as weights here.
     kernel, degree, coef0, fit_intercept, solver, cache_size, tol, max_iter
         As in `ODMRegressor`.
     cv : int, cross-validation generator or iterable, default=None
