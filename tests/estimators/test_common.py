@@ -135,16 +135,12 @@ def stops_at_tol(estimator):
 def checks(estimators, *marks):
     """Yield every check of every estimator.
 
-    Two compare the decision values of two fits to 1e-7, which is for exact solvers alone, with
-    weights and with repetitions. Where samples are trimmed these are not the same: a sample that
-    is left out may have copies, which predict it.
+    Two compare the decision values of two fits to 1e-7, which is for exact solvers alone.
     """
     for estimator in estimators:
         for model, check in estimator_checks_generator(estimator):
             name = check.func.__name__
-            trims = getattr(model, "outliers", None) is not None
-            by_weight = name.startswith("check_sample_weight_equivalence")
-            if not (by_weight and (trims or stops_at_tol(model))):
+            if not (name.startswith("check_sample_weight_equivalence") and stops_at_tol(model)):
                 yield pytest.param(model, check, id=f"{model}-{name}", marks=marks)
 
 

@@ -17,6 +17,19 @@ _VALUES = ["array-like", None]
 _MAX_ROUNDS = 5  # of trimming
 
 
+def _without_copies(model):
+    """Return predictions of the training samples, each by a model without it and its copies."""
+    from optimargin.held_out.of_fit import Distinct  # slow to import
+
+    X, y, weight = model._checked_training(None)
+    left_out = model._left_out_models(model._training_data, exact=False)
+    inverse = Distinct.of(X, y, weight).inverse
+    used = inverse >= 0
+    predicted = np.asarray(model.predict(X), dtype=np.float64).reshape(len(inverse), -1)
+    predicted[used] = left_out.own[inverse[used]]
+    return predicted
+
+
 class _ODMRegressorCV(RegressorMixin, BaseSelectionCV):
     """What both share: what is fixed, what held-out predictions are worth, and trimming."""
 
@@ -60,7 +73,7 @@ class _ODMRegressorCV(RegressorMixin, BaseSelectionCV):
         kept = np.ones(n_samples, dtype=bool)
         for _ in range(_MAX_ROUNDS):
             usual = kept * (np.ones(n_samples) if weight is None else weight)
-            predicted = found["best_estimator_"].loo_prediction()
+            predicted = _without_copies(found["best_estimator_"])
             far = kept & far_from_held_out(checked[1], predicted, usual)
             if not far.any():
                 break
@@ -112,8 +125,7 @@ class ODMRegressorCV(KernelSelectionCV, _ODMRegressorCV):
         With "trim", samples whose leave-one-out residual is more than five robust standard
         deviations (1.4826 times the median absolute residual) are left out, and parameters are
         chosen again, until none is left, at most five times. For data with gross errors in y;
-        on clean data with heavy tails it costs accuracy. Copies of a row predict it, so that
-        repetitions are not the same as weights here.
+        on clean data with heavy tails it costs accuracy.
     kernel, degree, coef0, fit_intercept, solver, cache_size, tol, max_iter
         As in `ODMRegressor`.
     cv : int, cross-validation generator or iterable, default=None
