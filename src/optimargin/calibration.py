@@ -235,6 +235,8 @@ def _softmax_slope(decision, encoded, weight):
 
 def _minimised(loss, curvature, start, size):
     """Return the minimum of a smooth convex function that is a sum over `size` samples."""
+    # Near the minimum the loss changes by less than its rounding error, which says nothing of the step.
+    rounding = 8 * np.finfo(np.float64).eps
     point = start
     value, slope = loss(point)
     for _ in range(_MAX_STEPS):
@@ -245,7 +247,7 @@ def _minimised(loss, curvature, start, size):
         length = 1.0
         while length > _SHORTEST:
             new_value, new_slope = loss(point + length * step)
-            if new_value <= value + 1e-4 * length * (slope @ step):
+            if new_value <= value + 1e-4 * length * (slope @ step) + rounding * abs(value):
                 break
             length /= 2
         else:
