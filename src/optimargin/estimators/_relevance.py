@@ -8,7 +8,7 @@ from scipy.sparse import issparse
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 
-from optimargin._threads import one_thread
+from optimargin._threads import one_blas_thread, one_thread
 from optimargin.estimators._probabilities import HeldOutDecision
 from optimargin.selection.progress import Progress
 from optimargin.selection.relevance import can_find_widths, find_widths
@@ -33,7 +33,8 @@ class RelevanceSearch:
 
         gamma = found["best_params_"]["gamma"]
         try:
-            with one_thread():
+            # Pairs of classes have threads of their own; one output has too few samples here.
+            with one_blas_thread() if loss.data.are_pairs else one_thread():
                 random_state = check_random_state(est.random_state)
                 widths = find_widths(
                     loss.data,

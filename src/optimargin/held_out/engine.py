@@ -12,7 +12,11 @@ from optimargin.designs import FeatureDesign, GramDesign, LinearGramDesign
 from optimargin.held_out.compiled import FeatureRefitter, GramRefitter
 from optimargin.held_out.few_dimensions import FewDimensionsRefitter, FewFeatures, LandmarkData
 from optimargin.held_out.ldm import LDMFeatureRefitter, LDMSampleRefitter
-from optimargin.held_out.own_rows import OwnRowsRefitter, asked_for_some, of_rows
+from optimargin.held_out.own_rows import (
+    KernelRowsRefitter,
+    OwnRowsRefitter,
+    asked_for_some,
+)
 from optimargin.held_out.refitter import FeatureTest, GramTest, NumpyRefitter
 from optimargin.objectives import AdditiveObjective
 from optimargin.training.plan import plan_refitter
@@ -81,17 +85,18 @@ def make_refitter(data, objective_type, targets, fit_intercept):
 @make_refitter.register
 def _(data: KernelData, objective_type, targets, fit_intercept):
     if asked_for_some(targets):
-        owns = [np.flatnonzero(target.weight) for target in targets]
-        refitters = [
-            make_refitter(
-                KernelData(*of_rows(data.K, data.K_test, own)),
-                objective_type,
-                [target.take(own, 1.0)],
-                fit_intercept,
-            )
-            for own, target in zip(owns, targets, strict=True)
-        ]
-        return OwnRowsRefitter(owns, refitters, K=data.K)
+
+        def of_output(K, K_test, target):
+            return make_refitter(KernelData(K, K_test), objective_type, [target], fit_intercept)
+
+        return KernelRowsRefitter(
+            targets,
+            of_output,
+            K=data.K,
+            K_test=data.K_test,
+            together=plan_refitter(objective_type).compiled,
+            fit_intercept=fit_intercept,
+        )
     test = None if data.K_test is None else GramTest(data.K_test)
     if not issubclass(objective_type, AdditiveObjective):
         return LDMSampleRefitter(GramDesign(data.K), targets, fit_intercept, test)
@@ -136,14 +141,9 @@ def _linear_own_rows(data, objective_type, targets, fit_intercept):
         K = LinearGramDesign(data.X, data.center).K
         gram = KernelData(K, data.test_products())
         return make_refitter(gram, objective_type, targets, fit_intercept)
-    owns = [np.flatnonzero(target.weight) for target in targets]
-    refitters = [
-        make_refitter(
-            LinearData(data.X[own], data.center, data.X_test),
-            objective_type,
-            [target.take(own, 1.0)],
-            fit_intercept,
-        )
-        for own, target in zip(owns, targets, strict=True)
-    ]
-    return OwnRowsRefitter(owns, refitters, X=data.X)
+
+    def of_output(own, target):
+        rows = LinearData(data.X[own], data.center, data.X_test)
+        return make_refitter(rows, objective_type, [target], fit_intercept)
+
+    return OwnRowsRefitter(targets, of_output, X=data.X)

@@ -24,6 +24,22 @@ def is_quadratic(losses):
     return all(loss.D == 0 and loss.C1 == loss.C2 == losses[0].C1 for loss in losses)
 
 
+def change_alone(theta, pivot, ridge):
+    """Return how far decision values of samples are from their targets for models without them.
+
+    Parameters
+    ----------
+    theta : ndarray
+        Coefficients.
+    pivot, ridge : ndarray
+        Diagonals of the bordered inverse, and of what was added to the kernel; broadcast with
+        `theta`. Where a pivot vanishes there is no model without the sample, and it is not left
+        out.
+    """
+    known = pivot * ridge > _SINGULAR
+    return np.where(known, theta / np.where(known, pivot, 1.0), ridge * theta)
+
+
 class QuadraticSolved(Solved):
     """The solutions of all outputs, by the inverse that they share.
 
@@ -71,11 +87,8 @@ class QuadraticSolved(Solved):
 
     def leave_one_out(self):
         """Return decision values of shape (n_samples, n_outputs)."""
-        pivot = np.diagonal(self._inverse)
-        known = pivot * self._ridge > _SINGULAR
-        error = self._ridge[:, None] * self.theta
-        change = np.where(known[:, None], self.theta / np.where(known, pivot, 1.0)[:, None], error)
-        return self._values - change
+        pivot, ridge = np.diagonal(self._inverse)[:, None], self._ridge[:, None]
+        return self._values - change_alone(self.theta, pivot, ridge)
 
     def leave_folds_out(self, folds, width_slope=None):
         """Return decision values without each fold, with derivatives.

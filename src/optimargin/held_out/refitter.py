@@ -78,18 +78,31 @@ class Derivatives:
     pairs : tuple of (rows, left, coef)
         By the kernel matrix K, as the bilinear form ``sum of left.T @ coef`` between rows;
         arrays of shape (n_models, n_rows).
+    dense : ndarray of shape (n_samples, n_samples) or None
+        What is to be added to that.
     """
 
     by_loss: np.ndarray
     by_width: float = 0.0
     pairs: tuple[tuple[Any, np.ndarray, np.ndarray], ...] = ()
+    dense: np.ndarray | None = None
 
     def __add__(self, other):
+        known = [each.dense for each in (self, other) if each.dense is not None]
         return Derivatives(
             self.by_loss + other.by_loss,
             self.by_width + other.by_width,
             self.pairs + other.pairs,
+            sum(known) if known else None,
         )
+
+    def by_kernel(self, n_samples):
+        """Return the derivative by the kernel matrix, an array of its shape."""
+        G = np.zeros((n_samples, n_samples)) if self.dense is None else self.dense.copy()
+        for rows, left, coef in self.pairs:
+            at = rows if isinstance(rows, slice) else np.ix_(rows, rows)
+            G[at] += left.T @ coef
+        return G
 
 
 @dataclass(frozen=True)

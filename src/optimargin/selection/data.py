@@ -98,6 +98,11 @@ class SelectionData:
         n_asked = [np.count_nonzero(target.weight) for target in self.targets]
         return [self.n_samples if n == n_used else n for n in n_asked]
 
+    @property
+    def are_pairs(self):
+        """Whether outputs are asked for some of the samples only, as pairs of classes are."""
+        return min(self.n_asked) < self.n_samples
+
     def make_objective(self, **parameters):
         """Return the objective with some chosen parameters and those that are fixed."""
         return self.objective_type(**{**self.fixed, **parameters})

@@ -5,7 +5,7 @@ together (L-BFGS) on the closed-form fold loss of `optimargin.selection.search`:
 losses, where all classes share their factors, since the loss matters little for the widths.
 With Z the rows divided by their widths, s_ab the squared distances of Z and K_ab = k(s_ab), a
 function of held-out decision values has derivatives G_ab by K_ab: sums of adjoints times
-coefficients over all models without a fold (`Derivatives.pairs`). With W = G k'(s) + (G k'(s))',
+coefficients over all models without a fold (`Derivatives.by_kernel`). With W = G k'(s) + (G k'(s))',
 
     d loss / d log gamma_j = sum_ab G_ab k'(s_ab) (z_aj - z_bj)^2
                            = sum_a z_aj^2 (sum_b W_ab) - sum_a z_aj (W Z)_aj,
@@ -148,10 +148,7 @@ class WidthsLoss:
             held_out.decision.reshape(-1, shape[-1]), self._truth
         )
         found = held_out.derivatives(slope.reshape(shape))
-        G = np.zeros_like(squares)
-        for rows, left, coef in found.pairs:
-            at = rows if isinstance(rows, slice) else np.ix_(rows, rows)
-            G[at] += left.T @ coef
+        G = found.by_kernel(len(squares))
         G *= self._kernel.profile_slope(squares)
         W = G + G.T
         by_log_gamma = W.sum(axis=1) @ Z**2 - np.einsum("ij,ij->j", Z, W @ Z)

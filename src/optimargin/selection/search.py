@@ -90,10 +90,10 @@ def search_threads(data):
     """Return the context of a search: threads of BLAS, of our own over folds, or none.
 
     With kernels BLAS stays in one thread: its matrices are small, and NumPy's and SciPy's threads
-    wait for each other.
+    wait for each other. Pairs of classes are solved side by side.
     """
     if not data.kernel.kind.is_linear:
-        return one_thread() if data.n_samples <= _SMALL else one_blas_thread()
+        return one_blas_thread() if data.are_pairs or data.n_samples > _SMALL else one_thread()
     return one_thread() if data.n_samples <= _SMALL_LINEAR else nullcontext()
 
 
@@ -199,8 +199,7 @@ class HeldOutLoss:
         n_asked = np.array(self.data.n_asked, dtype=np.float64)
         if self.quadratic is None or n_asked.size == 1:
             return False
-        are_pairs = n_asked.min() < self.data.n_samples
-        return are_pairs or np.sum(n_asked**3) > _EVERY_LOSS_UP_TO
+        return self.data.are_pairs or np.sum(n_asked**3) > _EVERY_LOSS_UP_TO
 
     def looks(self, random_state):
         """Return the loss of first looks: at few samples, or at quadratic losses; or None.
@@ -241,7 +240,8 @@ class HeldOutLoss:
         Not where the closed form is exact anyway.
         """
         objective = self.data.make_objective(**self.parameters_of_loss(self.bounds[:, 0]))
-        if self._folds is None or self._used.size > _EXACT_UP_TO or objective.is_quadratic:
+        is_exact = objective.is_quadratic or self.stays_quadratic
+        if self._folds is None or self._used.size > _EXACT_UP_TO or is_exact:
             return self
         splits = [
             (np.delete(self._used, left_out), self._used[left_out])
