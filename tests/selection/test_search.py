@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from sklearn.datasets import make_classification, make_moons
+from sklearn.metrics import balanced_accuracy_score
 
 from optimargin import LinearODMClassifierCV, ODMClassifierCV
 from optimargin.kernels import KernelChoice
@@ -162,6 +163,23 @@ def test_searches_follow_smooth_forms_of_scorers(scoring):
     model = ODMClassifierCV(scoring=scoring, relevance=False).fit(X, y)
     plain = ODMClassifierCV(scoring=scoring, max_evals=1, relevance=False).fit(X, y)
     assert model.best_score_ > plain.best_score_
+
+
+@pytest.mark.parametrize("scoring", ["balanced_accuracy", "neg_log_loss"])
+@pytest.mark.parametrize("multi_class", ["ovr", "ovo"])
+def test_smooth_forms_lead_to_good_models_of_several_classes(scoring, multi_class):
+    X, y = make_classification(
+        500, 8, n_informative=6, n_classes=4, weights=[0.6, 0.2, 0.1], random_state=1
+    )
+    settings = {"multi_class": multi_class, "relevance": False}
+    guided, plain = (
+        ODMClassifierCV(**settings, **more).fit(X[:300], y[:300])
+        for more in ({"scoring": scoring}, {})
+    )
+    found, usual = (
+        balanced_accuracy_score(y[300:], model.predict(X[300:])) for model in (guided, plain)
+    )
+    assert found > usual - 0.05
 
 
 def test_kernels_without_a_width_are_searched_on_some_samples():

@@ -84,7 +84,11 @@ class Criterion(ABC):
         """Return the score of decision values of shape (n_samples, n_outputs)."""
 
     def score_and_slope(self, decision, truth: Truth):
-        """Return the score and, if `has_slope`, its derivatives by the decision values."""
+        """Return the score and, if `has_slope`, its derivatives by the decision values.
+
+        Of pairs of classes (``truth.task.is_pairwise``), a sample has derivatives for the pairs of
+        its own class alone.
+        """
         return self.score(decision, truth), None
 
     def score_path(self, decisions, truth: Truth):
@@ -122,24 +126,21 @@ class SmoothAccuracy(Criterion):
         """Return one minus the smooth loss, and its derivatives."""
         margins = pair_margins if truth.task.is_pairwise else true_margins
         loss, slope = smooth_loss(
-            decision, truth.encoded, truth.weight, self.sharpness, margins=margins
+            decision, truth.encoded, self._weight(truth), self.sharpness, margins=margins
         )
         return 1.0 - loss, -slope
+
+    def _weight(self, truth):
+        """Return what each sample counts, summing to one."""
+        return truth.weight
 
 
 class SmoothBalancedAccuracy(SmoothAccuracy):
     """The same where all classes weigh alike: a guide where some of them are rare."""
 
-    def score_and_slope(self, decision, truth):
-        """Return one minus the smooth loss, and its derivatives."""
+    def _weight(self, truth):
         totals = np.bincount(truth.encoded, truth.weight)
-        weight = truth.weight / (totals[truth.encoded] * np.count_nonzero(totals))
-        loss, slope = smooth_loss(decision, truth.encoded, weight, self.sharpness)
-        return 1.0 - loss, -slope
-
-    def score(self, decision, truth):
-        """Return one minus the smooth loss."""
-        return self.score_and_slope(decision, truth)[0]
+        return truth.weight / (totals[truth.encoded] * np.count_nonzero(totals))
 
 
 class SmoothF1(SmoothAccuracy):
@@ -160,10 +161,6 @@ class SmoothF1(SmoothAccuracy):
         if mean > NEGLIGIBLE:
             slope -= (by_relative @ f) / scale**2 * weight * np.sign(f)
         return float(2 * hits / total), slope[:, None]
-
-    def score(self, decision, truth):
-        """Return the score."""
-        return self.score_and_slope(decision, truth)[0]
 
 
 class SmoothAUC(SmoothAccuracy):
@@ -195,16 +192,13 @@ class SmoothAUC(SmoothAccuracy):
         slope[rows[1], 0] = -by_apart.sum(axis=0)
         return float(np.vdot(pair, share)), slope
 
-    def score(self, decision, truth):
-        """Return the score."""
-        return self.score_and_slope(decision, truth)[0]
-
 
 class LogLoss(Criterion):
     """Minus the log loss of probabilities whose scale, and for two classes shift, fit best.
 
-    A sigmoid of ``a f + b`` for two classes, a softmax of ``a f`` for several. Since a and b are
-    the best ones, the score does not change with them: its slope is that at fixed a and b.
+    A sigmoid of ``a f + b`` for two classes, a softmax of ``a f`` for several; of pairs of classes,
+    f is zero for the true class and for another one what speaks for it in their pair. Since a and b
+    are the best ones, the score does not change with them: its slope is that at fixed a and b.
     """
 
     has_slope = True
@@ -216,6 +210,17 @@ class LogLoss(Criterion):
 
     def score_and_slope(self, decision, truth):
         """Return minus the log loss, and its derivatives."""
+        if not truth.task.is_pairwise:
+            return self._of_classes(decision, truth)
+        first, second = truth.task.voting()
+        is_first, is_second = first[:, truth.encoded].T, second[:, truth.encoded].T
+        scores = (decision * is_first) @ second - (decision * is_second) @ first
+        score, slope = self._of_classes(scores, truth)
+        return score, is_first * (slope @ second.T) - is_second * (slope @ first.T)
+
+    @staticmethod
+    def _of_classes(decision, truth):
+        """Return the same of one value for two classes, or a value per class."""
         scale = max(truth.weight @ np.abs(decision).max(axis=1), NEGLIGIBLE)
         scores = decision / scale
         is_binary = decision.shape[1] == 1

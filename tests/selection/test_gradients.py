@@ -1,0 +1,191 @@
+"""Every engine of held-out values has the gradient of every smooth criterion, for every task."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from optimargin.designs import GramDesign
+from optimargin.held_out.compiled import FeatureRefitter, GramRefitter
+from optimargin.held_out.engine import KernelData, make_refitter
+from optimargin.held_out.few_dimensions import FewDimensionsRefitter
+from optimargin.held_out.own_rows import OwnRowsRefitter, asked_for_some, of_rows
+from optimargin.held_out.quadratic import QuadraticSolved
+from optimargin.held_out.refitter import NumpyRefitter
+from optimargin.kernels import KernelChoice
+from optimargin.objectives import ODM, ODMRegression
+from optimargin.selection.criteria import (
+    AbsoluteError,
+    ExpectileError,
+    LogLoss,
+    SmoothAccuracy,
+    SmoothAUC,
+    SmoothBalancedAccuracy,
+    SmoothF1,
+    SquaredError,
+)
+from optimargin.selection.data import SelectionData
+from optimargin.selection.relevance import WidthsLoss
+from optimargin.selection.search import HeldOutLoss
+from optimargin.tasks import Classification, Regression
+from optimargin.training.plan import FoldsPlan
+
+N_SAMPLES, N_FEATURES = 60, 4
+OF_CLASSES = (SmoothAccuracy(), SmoothBalancedAccuracy(), LogLoss())
+OF_NUMBERS = tuple(error.guide for error in (AbsoluteError(), SquaredError(), ExpectileError(0.7)))
+CRITERIA_OF = {
+    "two classes": (*OF_CLASSES, SmoothF1(), SmoothAUC()),
+    "classes": OF_CLASSES,
+    "pairs": OF_CLASSES,
+    "numbers": OF_NUMBERS,
+}
+
+
+def shown(criterion):
+    """Return the name of a criterion."""
+    return type(getattr(criterion, "error", criterion)).__name__
+
+
+def by_numpy(data, objective_type, targets, fit_intercept):
+    """Return refitters in numpy, where the plan would take compiled ones."""
+    if not asked_for_some(targets):
+        return NumpyRefitter(GramDesign(data.K), targets, fit_intercept)
+    owns = [np.flatnonzero(target.weight) for target in targets]
+    parts = [KernelData(of_rows(data.K, None, own)[0]) for own in owns]
+    refitters = [
+        by_numpy(part, objective_type, [target.take(own, 1.0)], fit_intercept)
+        for part, own, target in zip(parts, owns, targets, strict=True)
+    ]
+    return OwnRowsRefitter(owns, refitters, K=data.K)
+
+
+@dataclass(frozen=True)
+class Engine:
+    """How held-out values are found.
+
+    Attributes
+    ----------
+    kernel : str
+    refitter : type
+        What has to solve; models of pairs have one each on their own rows, but in few dimensions.
+    plan : FoldsPlan, default=None
+        In place of that of the data.
+    wide : bool
+        Whether there are more features than samples.
+    sparse : bool
+    exact : bool
+        Whether folds are fitted without, or left out in closed form.
+    quadratic : bool
+    refit : callable
+    """
+
+    kernel: str
+    refitter: type
+    plan: FoldsPlan | None = None
+    wide: bool = False
+    sparse: bool = False
+    exact: bool = False
+    quadratic: bool = False
+    refit: object = make_refitter
+
+
+ENGINES = {
+    "kernel": Engine("rbf", GramRefitter),
+    "kernel, numpy": Engine("rbf", NumpyRefitter, refit=by_numpy),
+    "kernel, quadratic": Engine("rbf", GramRefitter, quadratic=True),
+    "kernel, exact folds": Engine("rbf", GramRefitter, exact=True),
+    "kernel, exact folds, quadratic": Engine("rbf", GramRefitter, exact=True, quadratic=True),
+    "landmarks": Engine("rbf", FewDimensionsRefitter, FoldsPlan(True, 20)),
+    "landmarks, quadratic": Engine(
+        "rbf", FewDimensionsRefitter, FoldsPlan(True, 20), quadratic=True
+    ),
+    "few features": Engine("linear", FewDimensionsRefitter, FoldsPlan(True)),
+    "features": Engine("linear", FeatureRefitter, FoldsPlan(False)),
+    "inner products": Engine("linear", GramRefitter, FoldsPlan(False), wide=True),
+    "sparse features": Engine("linear", NumpyRefitter, sparse=True),
+    "linear, exact folds": Engine("linear", FeatureRefitter, exact=True),
+}
+CASES = [
+    pytest.param(engine, task, criterion, id=f"{name}-{task}-{shown(criterion)}")
+    for name, engine in ENGINES.items()
+    for task, criteria in CRITERIA_OF.items()
+    for criterion in criteria
+]
+
+
+def make_data(task, engine):
+    """Return weighted samples, their classes of unequal sizes."""
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((N_SAMPLES, 2 * N_SAMPLES if engine.wide else N_FEATURES))
+    X += 0.1  # so that centring matters
+    value = 2 * X[:, 0] + X[:, 1] ** 2 + 0.8 * rng.standard_normal(N_SAMPLES)
+    weight = rng.uniform(0.5, 2.0, N_SAMPLES)
+    weight[:2] = 0.0
+    settings = {"kernel": KernelChoice(engine.kernel), "fit_intercept": True, "refit": engine.refit}
+    if task == "numbers":
+        settings["fixed"] = {"epsilon": 0.2, "share_above": 0.5}
+        if engine.quadratic:
+            settings["fixed"] = {"epsilon": 0.0, "share_above": 1.0}
+        made = Regression.from_values(value, weight, fit_intercept=True)
+        y, objective = value, ODMRegression
+    else:
+        shares = [0.7] if task == "two classes" else [0.5, 0.75, 0.9]
+        y = np.searchsorted(np.quantile(value, shares), value)
+        multi_class = "ovo" if task == "pairs" else "ovr"
+        made = Classification.from_labels(y, weight, multi_class=multi_class)
+        objective = ODM
+    X = sp.csr_array(X) if engine.sparse else X
+    return SelectionData(objective, X, y, weight, task=made, **settings)
+
+
+def check_gradient(value, x, gradient, places, step=1e-6):
+    for place in places:
+        moved = np.zeros(x.size)
+        moved[place] = step
+        expected = (value(x + moved) - value(x - moved)) / (2 * step)
+        assert gradient[place] == pytest.approx(expected, rel=1e-3, abs=1e-6)
+
+
+@pytest.mark.parametrize(("engine", "task", "criterion"), CASES)
+def test_gradients_are_those_of_finite_differences(engine, task, criterion, monkeypatch):
+    if engine.plan is not None:
+        monkeypatch.setattr("optimargin.selection.data.plan_folds", lambda *_: engine.plan)
+    monkeypatch.setattr("optimargin.held_out.engine._INNER_PRODUCTS_UP_TO", 10)
+    data = make_data(task, engine)
+    splits = None
+    if engine.exact:
+        splits = [(np.arange(k, N_SAMPLES, 2), np.arange(1 - k, N_SAMPLES, 2)) for k in (0, 1)]
+    loss = HeldOutLoss(data, splits, np.random.RandomState(0), criterion)
+    refitter = loss.parts[0].refitter
+    if isinstance(refitter, OwnRowsRefitter):
+        refitter = refitter.refitters[0]
+    assert isinstance(refitter, engine.refitter)
+    x = np.array([1.5] if task == "numbers" else [1.5, -2.0, 0.2])
+    places = range(x.size + loss.has_width)
+    if engine.quadratic and task != "numbers":
+        x = np.array([1.5, 0.0, 0.0])
+        places = [0, 3]  # within which losses stay quadratic
+    x = np.append(x, 0.3)[: len(loss.bounds)]
+    _, gradient = loss(x)
+    assert np.abs(gradient).max() > 1e-4
+    check_gradient(lambda at: loss(at, gradient=False)[0].loss, x, gradient, places)
+
+
+@pytest.mark.parametrize(
+    ("task", "criterion"),
+    [(task, each) for task in CRITERIA_OF for each in CRITERIA_OF[task]],
+    ids=lambda value: value if isinstance(value, str) else shown(value),
+)
+def test_gradients_by_widths_per_feature_are_those_of_finite_differences(task, criterion):
+    data = make_data(task, ENGINES["kernel"])
+    loss = WidthsLoss(data, np.flatnonzero(data.weight), 0.2, criterion, np.random.RandomState(0))
+    x = np.append([1.5] if task == "numbers" else [1.5, -2.0, 0.2], [0.3, -0.2, 0.1, 0.4])
+    _, gradient = loss(x)
+    check_gradient(lambda at: loss(at)[0], x, gradient, range(x.size))
+
+
+def test_quadratic_losses_are_solved_by_the_inverse_that_outputs_share():
+    refitter = make_data("classes", ENGINES["kernel"]).refitter(0.3)
+    assert isinstance(refitter.solve(ODM(8.0, 8.0, 0.0)), QuadraticSolved)
+    assert not isinstance(refitter.solve(ODM(8.0, 4.0, 0.0)), QuadraticSolved)
