@@ -235,7 +235,7 @@ def _softmax_slope(decision, encoded, weight):
 
 def _minimised(loss, curvature, start, size):
     """Return the minimum of a smooth convex function that is a sum over `size` samples."""
-    # Near the minimum the loss changes by less than its rounding error, which says nothing of the step.
+    # Near the minimum the loss changes by less than its rounding error.
     rounding = 8 * np.finfo(np.float64).eps
     point = start
     value, slope = loss(point)

@@ -126,7 +126,7 @@ def test_a_fold_that_holds_a_whole_pair_is_predicted_by_the_intercept():
 
 
 def test_other_losses_and_indefinite_matrices_are_left_to_the_outputs():
-    X, y, targets = pairs_of(5)
+    X, _, targets = pairs_of(5)
     refitter = refitter_of(X, targets, True)
     assert isinstance(refitter.solve(QUADRATIC), QuadraticRowsSolved)
     assert isinstance(refitter.solve(ODM(8.0, 4.0, 0.1)), OwnRowsSolved)

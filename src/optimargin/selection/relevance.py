@@ -5,7 +5,7 @@ together (L-BFGS) on the closed-form fold loss of `optimargin.selection.search`:
 losses, where all classes share their factors, since the loss matters little for the widths.
 With Z the rows divided by their widths, s_ab the squared distances of Z and K_ab = k(s_ab), a
 function of held-out decision values has derivatives G_ab by K_ab: sums of adjoints times
-coefficients over all models without a fold (`Derivatives.by_kernel`). With W = G k'(s) + (G k'(s))',
+coefficients over all models without a fold. With W = G k'(s) + (G k'(s))',
 
     d loss / d log gamma_j = sum_ab G_ab k'(s_ab) (z_aj - z_bj)^2
                            = sum_a z_aj^2 (sum_b W_ab) - sum_a z_aj (W Z)_aj,
