@@ -67,8 +67,7 @@ class OwnRowsRefitter(Refitter):
     def refitters(self):
         """The refitters of all outputs."""
         return [
-            self._make(own, target)
-            for own, target in zip(self.owns, self.own_targets, strict=True)
+            self._make(own, target) for own, target in zip(self.owns, self.own_targets, strict=True)
         ]
 
     def solve(self, objective):
