@@ -88,12 +88,14 @@ class Derivatives:
     dense: np.ndarray | None = None
 
     def __add__(self, other):
-        known = [each.dense for each in (self, other) if each.dense is not None]
+        dense = self.dense if other.dense is None else other.dense
+        if self.dense is not None and other.dense is not None:
+            dense = self.dense + other.dense
         return Derivatives(
             self.by_loss + other.by_loss,
             self.by_width + other.by_width,
             self.pairs + other.pairs,
-            sum(known) if known else None,
+            dense,
         )
 
     def by_kernel(self, n_samples):

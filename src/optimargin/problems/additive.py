@@ -24,6 +24,9 @@ from optimargin.losses import Loss
 from optimargin.problems.base import gap_floor_of_labels, relative_gap
 from optimargin.targets import Target
 
+# Targets are about one: the sum over samples cannot tell intercepts apart that differ by less.
+_SETTLED = np.finfo(np.float64).eps
+
 
 @dataclass(frozen=True)
 class Point:
@@ -250,6 +253,8 @@ class AdditiveProblem:
             else:
                 high = t
             second += quadratic
+            if rtol == 0 and abs(derivative) <= _SETTLED * second:
+                break
             t = t - derivative / second if second > 0 else np.inf
             if not low < t < high:
                 if np.isfinite(low) and np.isfinite(high):
