@@ -17,6 +17,7 @@ from optimargin import (
     LinearODMRegressorCV,
     ODMClassifier,
     ODMClassifierCV,
+    ODMRegressorCV,
 )
 from optimargin.objectives import ODM
 from optimargin.selection.criteria import smooth_loss
@@ -386,3 +387,23 @@ def test_regressors_tell_r_squared():
     y = X @ [1.0, 2.0, 0.5] + rng.normal(size=60)
     model = LinearODMRegressorCV(C1s=[1.0, 60.0], C2s=None).fit(X, y)
     assert model.held_out_score_ == pytest.approx(r2_score(y, model.loo_prediction()), abs=1e-6)
+
+
+@pytest.mark.parametrize("make", [ODMClassifierCV, ODMRegressorCV])
+def test_the_chosen_model_may_be_one_of_landmarks(make):
+    X, y = make_classification(300, 6, random_state=0)
+    model = make(approximation="nystrom", n_components=40).fit(X, y)
+    assert len(model.best_estimator_.support_) == 40
+    exact = make().fit(X, y)
+    assert model.best_params_["C1"] == exact.best_params_["C1"]  # the search is the same
+    assert model.score(X, y) > exact.score(X, y) - 0.1
+
+
+def test_what_cannot_be_fitted_is_said_before_the_search(monkeypatch):
+    monkeypatch.setattr(ODMClassifierCV, "_search", None)
+    X, y = make_classification(30, 4, random_state=0)
+    with pytest.raises(ValueError, match="positive semi-definite"):
+        ODMClassifierCV(kernel="sigmoid", approximation="nystrom").fit(X, y)
+    monkeypatch.setattr("optimargin.training.plan._EXACT_UP_TO", 29)
+    with pytest.raises(ValueError, match="Set approximation='nystrom'"):
+        ODMClassifierCV().fit(X, y)

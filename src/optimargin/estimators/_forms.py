@@ -12,6 +12,7 @@ from optimargin.estimators._base import BaseLearner, Registered
 from optimargin.kernels import KERNELS, KernelChoice, kernel_class, one_or_each
 from optimargin.solvers import SOLVERS
 from optimargin.training import KernelModel, LinearModel
+from optimargin.training.plan import check_approximation, check_exact_size
 
 KERNEL_CONSTRAINTS: dict = {
     "kernel": [Registered(KERNELS), callable],
@@ -118,6 +119,14 @@ class LandmarkForm(KernelForm):
             approximation=self.approximation,
             n_components=self.n_components,
         )
+
+    def _check_plan(self, n_samples):
+        """Raise the errors of a fit before time is spent on choosing its parameters."""
+        options = self._options()
+        if options.approximation is not None:
+            check_approximation(self._kernel_choice().at(1.0), options)
+        elif not kernel_class(self.kernel).is_linear:
+            check_exact_size(n_samples, options)
 
     def _check_landmarks_given(self):
         """Raise a clear error unless chunks can be fitted."""

@@ -30,7 +30,7 @@ from optimargin.estimators._base import BaseLearner
 from optimargin.estimators._callbacks import CallbackSupportMixin, FitTasks, with_callbacks
 from optimargin.estimators._classifier import CLASS_WEIGHT, Classifier, no_probabilities
 from optimargin.estimators._doc_link import DocLinkMixin
-from optimargin.estimators._forms import KERNEL_CONSTRAINTS
+from optimargin.estimators._forms import KERNEL_CONSTRAINTS, LandmarkForm
 from optimargin.estimators._probabilities import HeldOutDecision
 from optimargin.estimators._relevance import choice, relevance_of
 from optimargin.estimators._store import StoreMixin, public_attributes
@@ -538,6 +538,9 @@ class KernelSelectionCV(BaseSelectionCV):
         return KernelChoice(self.kernel, degree=self.degree, coef0=self.coef0)
 
     def _selected(self, given, checked, weight, task, routed, tasks):
+        tuned = self._make_estimator()
+        if isinstance(tuned, LandmarkForm):
+            tuned._check_plan(checked[0].shape[0])
         found = super()._selected(given, checked, weight, task, routed, tasks)
         if self._kernel_choice().kind.has_width:
             found |= relevance_of(found["gamma_"], checked[0], weight)

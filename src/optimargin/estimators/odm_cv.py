@@ -1,6 +1,7 @@
 """ODM classifiers that choose their own parameters."""
 
 from optimargin.estimators._classifier import MULTI_CLASS
+from optimargin.estimators._forms import EXACT_OR_LANDMARKS
 from optimargin.estimators._probabilities import CALIBRATION, check_calibrated
 from optimargin.estimators._relevance import RELEVANCE, RelevanceSearch
 from optimargin.estimators._words import available_where
@@ -54,8 +55,8 @@ class ODMClassifierCV(RelevanceSearch, KernelSelectionCV, _ODMSelectionCV):
         For the RBF kernel instead of `gammas`: widths s in ``exp(-|x - z|^2 / (2 s^2))`` as
         multiples of the mean distance of the samples. The paper's are 1/4, 1/2, 1, 2, 4.
         Other kernels with a `gamma` have ``gamma="scale"`` unless `gammas` are given.
-    kernel, degree, coef0, fit_intercept, solver, cache_size, tol, max_iter, class_weight, \
-            multi_class
+    kernel, degree, coef0, fit_intercept, solver, approximation, n_components, cache_size, \
+            tol, max_iter, class_weight, multi_class
         As in `ODMClassifier`.
     cv : int, cross-validation generator or iterable, default=None
         None means closed form: leave-one-out with a grid, three times repeated stratified
@@ -159,8 +160,7 @@ class ODMClassifierCV(RelevanceSearch, KernelSelectionCV, _ODMSelectionCV):
         **_ODMSelectionCV._parameter_constraints,
         **KernelSelectionCV._parameter_constraints,
         **RELEVANCE,
-        "solver": ODMClassifier._parameter_constraints["solver"],
-        "cache_size": ODMClassifier._parameter_constraints["cache_size"],
+        **EXACT_OR_LANDMARKS,
     }
 
     def __init__(
@@ -184,6 +184,8 @@ class ODMClassifierCV(RelevanceSearch, KernelSelectionCV, _ODMSelectionCV):
         n_jobs=None,
         verbose=0,
         solver="auto",
+        approximation=None,
+        n_components="auto",
         cache_size=2000,
         tol=1e-4,
         max_iter=1000,
@@ -210,6 +212,8 @@ class ODMClassifierCV(RelevanceSearch, KernelSelectionCV, _ODMSelectionCV):
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.solver = solver
+        self.approximation = approximation
+        self.n_components = n_components
         self.cache_size = cache_size
         self.tol = tol
         self.max_iter = max_iter

@@ -6,6 +6,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from optimargin.estimators._forms import EXACT_OR_LANDMARKS
 from optimargin.estimators.cv import BaseSelectionCV, KernelSelectionCV, forwarded
 from optimargin.estimators.odm_regression import EPSILON, LinearODMRegressor, ODMRegressor
 from optimargin.held_out.outliers import far_from_held_out
@@ -126,7 +127,8 @@ class ODMRegressorCV(KernelSelectionCV, _ODMRegressorCV):
         deviations (1.4826 times the median absolute residual) are left out, and parameters are
         chosen again, until none is left, at most five times. For data with gross errors in y;
         on clean data with heavy tails it costs accuracy.
-    kernel, degree, coef0, fit_intercept, solver, cache_size, tol, max_iter
+    kernel, degree, coef0, fit_intercept, solver, approximation, n_components, cache_size, \
+            tol, max_iter
         As in `ODMRegressor`.
     cv : int, cross-validation generator or iterable, default=None
         None means closed form: leave-one-out with a grid, three times repeated 5-fold without.
@@ -207,8 +209,7 @@ class ODMRegressorCV(KernelSelectionCV, _ODMRegressorCV):
         **_ODMRegressorCV._parameter_constraints,
         **KernelSelectionCV._parameter_constraints,
         "widths": _VALUES,
-        "solver": ODMRegressor._parameter_constraints["solver"],
-        "cache_size": ODMRegressor._parameter_constraints["cache_size"],
+        **EXACT_OR_LANDMARKS,
     }
 
     def __init__(
@@ -234,6 +235,8 @@ class ODMRegressorCV(KernelSelectionCV, _ODMRegressorCV):
         n_jobs=None,
         verbose=0,
         solver="auto",
+        approximation=None,
+        n_components="auto",
         cache_size=2000,
         tol=1e-4,
         max_iter=1000,
@@ -259,6 +262,8 @@ class ODMRegressorCV(KernelSelectionCV, _ODMRegressorCV):
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.solver = solver
+        self.approximation = approximation
+        self.n_components = n_components
         self.cache_size = cache_size
         self.tol = tol
         self.max_iter = max_iter

@@ -416,6 +416,16 @@ def choose_linear_solver(X, smoothness, tol):
     return "newton_cg"
 
 
+def check_exact_size(n_samples, options):
+    """Raise an error where an exact kernel fit of so many samples must be insisted on."""
+    if options.solver == "auto" and n_samples > _EXACT_UP_TO:
+        raise ValueError(
+            f"X has {n_samples} samples: the exact kernel solver is meant for at most "
+            f"{_EXACT_UP_TO}. Set approximation='nystrom' for a model of few landmarks, use a "
+            "linear model, or insist on the exact one with solver='newton_cg'."
+        )
+
+
 def _plan_kernel(X, objective, kernel, options):
     if options.approximation is not None:
         check_approximation(kernel, options)
@@ -429,12 +439,7 @@ def _plan_kernel(X, objective, kernel, options):
         # Only at the exact optimum are w and the sum over support vectors the same.
         exactly = {"exact_up_to": np.inf}
         return Plan(solver, _linear_design(X, solver), solver_options=exactly)
-    if options.solver == "auto" and n_samples > _EXACT_UP_TO:
-        raise ValueError(
-            f"X has {n_samples} samples: the exact kernel solver is meant for at most "
-            f"{_EXACT_UP_TO}. Set approximation='nystrom' for a model of few landmarks, use a "
-            "linear model, or insist on the exact one with solver='newton_cg'."
-        )
+    check_exact_size(n_samples, options)
     if solver == "bcd":
         check_blocks(kernel, n_samples, objective, options)
         fixed_point = _allows_fixed_point(n_samples, objective, options)
