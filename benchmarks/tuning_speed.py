@@ -96,7 +96,7 @@ def many(kind, n_samples):
     """Return many rows."""
     if kind == "ijcnn1":
         X, y = load_large(kind)
-        return np.ascontiguousarray(X.toarray(), dtype=np.float32), y
+        return np.ascontiguousarray(X, dtype=np.float32), y
     if kind == "sparse":
         rng = np.random.default_rng(0)
         n_features, n_values = 47_000, 60

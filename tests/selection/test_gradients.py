@@ -10,7 +10,7 @@ from optimargin.designs import GramDesign
 from optimargin.held_out.compiled import FeatureRefitter, GramRefitter
 from optimargin.held_out.engine import KernelData, make_refitter
 from optimargin.held_out.few_dimensions import FewDimensionsRefitter
-from optimargin.held_out.own_rows import OwnRowsRefitter, asked_for_some, of_rows
+from optimargin.held_out.own_rows import KernelRowsRefitter, OwnRowsRefitter, asked_for_some
 from optimargin.held_out.quadratic import QuadraticSolved
 from optimargin.held_out.refitter import NumpyRefitter
 from optimargin.kernels import KernelChoice
@@ -51,13 +51,13 @@ def by_numpy(data, objective_type, targets, fit_intercept):
     """Return refitters in numpy, where the plan would take compiled ones."""
     if not asked_for_some(targets):
         return NumpyRefitter(GramDesign(data.K), targets, fit_intercept)
-    owns = [np.flatnonzero(target.weight) for target in targets]
-    parts = [KernelData(of_rows(data.K, None, own)[0]) for own in owns]
-    refitters = [
-        by_numpy(part, objective_type, [target.take(own, 1.0)], fit_intercept)
-        for part, own, target in zip(parts, owns, targets, strict=True)
-    ]
-    return OwnRowsRefitter(owns, refitters, K=data.K)
+
+    def of_output(K, K_test, target):
+        return by_numpy(KernelData(K), objective_type, [target], fit_intercept)
+
+    return KernelRowsRefitter(
+        targets, of_output, K=data.K, together=False, fit_intercept=fit_intercept
+    )
 
 
 @dataclass(frozen=True)

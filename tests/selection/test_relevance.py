@@ -1,5 +1,7 @@
 """Widths per feature: exact gradients, restraint, and what estimators tell of them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
@@ -13,6 +15,7 @@ from optimargin.objectives import ODM
 from optimargin.selection import relevance
 from optimargin.selection.criteria import SmoothAccuracy
 from optimargin.selection.data import SelectionData
+from optimargin.selection.search import HeldOutLoss
 
 
 def noisy_moons(n_samples=240, n_noise=4, seed=0):
@@ -197,10 +200,46 @@ def test_scaled_data_with_one_width_are_the_data_with_widths():
 def test_held_out_values_of_widths_are_those_of_the_chosen_loss():
     X, y = noisy_moons()
     data = make_data(X, y)
-    found = relevance.find_widths(
-        data, np.array([1.0, -2.0, 0.5]), 0.2, SmoothAccuracy(), np.random.RandomState(0)
-    )
+    tuned = HeldOutLoss(data, None, np.random.RandomState(0))
+    found = relevance.find_widths(tuned, np.array([1.0, -2.0, 0.5, 0.0]), np.random.RandomState(0))
     point = ODM.at(found.x, data.unit)
     model = ODMClassifier(**point, gamma=found.gamma).fit(X, y)
     of_model = np.abs(model.decision_function(X)).mean()
     assert np.abs(found.decision).mean() == pytest.approx(of_model, rel=0.15)
+
+
+def widths_of_many(monkeypatch):
+    """Return the widths of more samples than they are found on, all samples, and those drawn."""
+    monkeypatch.setattr(relevance, "MAX_SAMPLES", 150)
+    X, y = noisy_moons(400)
+    drawn = []
+    plain = SelectionData.sample
+
+    def sample(data, *given):
+        part = plain(data, *given)
+        drawn.append(part.rows)
+        return part
+
+    monkeypatch.setattr(SelectionData, "sample", sample)
+    tuned = HeldOutLoss(make_data(X, y), None, np.random.RandomState(0))
+    x = np.array([1.0, -2.0, 0.5, 0.0])
+    found = relevance.find_widths(tuned, x, np.random.RandomState(0), at_once=True)
+    return found, drawn[0]
+
+
+def test_samples_that_widths_were_not_found_on_confirm_and_score_them(monkeypatch):
+    found, drawn = widths_of_many(monkeypatch)
+    assert drawn.size == 150
+    assert sorted(set(found.rows)) == sorted(set(range(400)) - set(drawn))
+    assert found.decision.shape == (found.rows.size, 1)
+
+
+def test_widths_that_do_not_help_other_samples_are_not_taken(monkeypatch):
+    last_steps = relevance._last_steps
+
+    def spoilt(*given):
+        x, factor, (loss, evaluation) = last_steps(*given)
+        return x, factor, (loss, replace(evaluation, decision=-evaluation.decision))
+
+    monkeypatch.setattr(relevance, "_last_steps", spoilt)
+    assert widths_of_many(monkeypatch)[0] is None

@@ -31,20 +31,12 @@ class RelevanceSearch:
             if tasks.tick("evaluation") or time.monotonic() > deadline:
                 raise StopSearch
 
-        gamma = found["best_params_"]["gamma"]
         try:
             # Pairs of classes have threads of their own; one output has too few samples here.
             with one_blas_thread() if loss.data.are_pairs else one_thread():
                 random_state = check_random_state(est.random_state)
-                widths = find_widths(
-                    loss.data,
-                    x[:-1],
-                    gamma,
-                    loss.guide,
-                    random_state,
-                    tick,
-                    at_once=est.relevance != "auto",
-                )
+                at_once = est.relevance != "auto"
+                widths = find_widths(loss, x, random_state, tick, at_once=at_once)
         except StopSearch:
             return found, held_out
         progress.end()

@@ -59,8 +59,9 @@ class ODMClassifierCV(RelevanceSearch, KernelSelectionCV, _ODMSelectionCV):
             tol, max_iter, class_weight, multi_class
         As in `ODMClassifier`.
     cv : int, cross-validation generator or iterable, default=None
-        None means closed form: leave-one-out with a grid, three times repeated stratified
-        5-fold without. Else exact fits to the folds; `class_weight` is applied anew in each.
+        None means closed form: leave-one-out with a grid, stratified 5-fold without, repeated
+        three times where there are few samples. Else exact fits to the folds; `class_weight`
+        is applied anew in each.
     scoring : str or callable, default=None
         A scorer of scikit-learn that works on decision values or labels, or ``"smooth"``: one
         minus the smooth loss. None means the accuracy with a grid and ``"smooth"`` without.
@@ -76,7 +77,8 @@ class ODMClassifierCV(RelevanceSearch, KernelSelectionCV, _ODMSelectionCV):
         Whether the search without a grid and without `cv` goes on from the best common width of
         the RBF kernel to one width per feature, by the gradient of the same loss, on at most 500
         samples. They are taken only where models without each of three folds, whose widths are
-        found anew, confirm them by more than a standard error. With "auto" it goes on only where
+        found anew, confirm them by more than a standard error, and from 1000 samples on only where
+        they help the samples that they were not found on. With "auto" it goes on only where
         widths after a few steps on each half of at most 400 samples lower the loss of the other
         half, by 4 % on average. Not counted in `max_evals`.
     max_samples : int or None, default=100000
@@ -126,8 +128,9 @@ class ODMClassifierCV(RelevanceSearch, KernelSelectionCV, _ODMSelectionCV):
         ``split0_test_score``, ... and ``std_test_score``. Without a grid ``is_finalist`` marks
         the points that were judged once more; they rank before all others. Widths per feature
         are a last point: ``params`` has them all, ``param_gamma`` their geometric mean, and its
-        score is that of the models without each fold. After an interrupt the table holds what
-        was computed until then.
+        score is that of the models without each fold; from 1000 samples on, that of samples which
+        the widths were not found on. After an interrupt the table holds what was computed until
+        then.
     best_estimator_ : ODMClassifier
         The refitted classifier. All its fitted attributes (``classes_``, ``support_``,
         ``dual_coef_``, ``intercept_``, ``objective_``, ``dual_gap_``, ...) are attributes of

@@ -241,29 +241,28 @@ def descend(loss, start, tick=lambda: None, *, together=False, max_evals=_STEPS)
     return best["x"], best["value"]
 
 
-def find_widths(
-    data, x, gamma, guide, random_state, tick=lambda: None, *, at_once=False
-) -> Widths | None:
+def find_widths(tuned, x, random_state, tick=lambda: None, *, at_once=False) -> Widths | None:
     """Return widths per feature where fits without each fold confirm them, else None.
 
     They are found and confirmed on at most `MAX_SAMPLES`; then the coordinates of the objective
-    and a common factor of the widths follow from all samples.
+    and a common factor of the widths follow from all samples. Where these are many, those that
+    widths were not found on have to confirm them as well.
 
     Parameters
     ----------
-    data : SelectionData
-    x : ndarray of shape (n_parameters,)
-        Coordinates of the objective at the tuned point.
-    gamma : float
-        Of the tuned common width.
-    guide : Criterion
+    tuned : HeldOutLoss
+        Of a common width, for all samples.
+    x : ndarray of shape (n_parameters + 1,)
+        The tuned point.
     random_state : RandomState
     tick : callable
         Called before each evaluation.
     at_once : bool
         Whether to look for widths without asking first whether they promise anything.
     """
-    x = _quadratic(data, x)
+    data, guide = tuned.data, tuned.guide
+    gamma = tuned.parameters(x)["gamma"]
+    at_common, x = x, _quadratic(data, x[:-1])
     if not (at_once or _promise(data, x, gamma, guide, random_state, tick)):
         return None
     every, data = data, data.sample(MAX_SAMPLES, random_state)
@@ -297,7 +296,12 @@ def find_widths(
     loss = WidthsLoss(data, used, gamma, guide, random_state)
     found, _ = descend(loss, start, tick)
     gammas = gamma * 4.0 ** -found[loss.n_loss :]
-    last, factor = _last_steps(every, found[: loss.n_loss], gammas, guide, random_state, tick)
+    last, factor, on_all = _last_steps(
+        every, found[: loss.n_loss], gammas, guide, random_state, tick
+    )
+    if every.n_samples >= 2 * MAX_SAMPLES:
+        common = tuned, tuned(at_common, gradient=False)[0]
+        return _confirmed_by_others(every, data.rows, common, on_all, last, gammas * factor, guide)
     for k, (of_fold, found) in enumerate(zip(losses, widths, strict=True)):
         point = np.concatenate([last, found - 0.5 * np.log2(factor)])
         after[outer == k] = of_fold.decide(point, used[outer == k])
@@ -308,6 +312,31 @@ def find_widths(
         data.rows[used],
         after,
     )
+
+
+def _confirmed_by_others(every, drawn, common, found, x, gamma, guide):
+    """Return widths where they help samples that they were not found on, else None.
+
+    Parameters
+    ----------
+    every : SelectionData
+        All samples.
+    drawn : ndarray
+        Those that widths were found on, as in `SelectionData.rows`.
+    common, found : pair of (HeldOutLoss, Evaluation)
+        With all samples: of the tuned common width, and of the widths.
+    x, gamma, guide
+        See `Widths` and `find_widths`.
+    """
+    scores = []
+    for loss, evaluation in (common, found):
+        rows = loss.rows
+        others = np.flatnonzero(~np.isin(every.rows[rows], drawn))
+        scores.append(guide.score(evaluation.decision[others], every.truth(rows[others])))
+    if scores[1] <= scores[0]:
+        return None
+    decision = found[1].decision[others]
+    return Widths(x, gamma, scores[1], every.rows[rows[others]], decision)
 
 
 def _promise(data, x, gamma, guide, random_state, tick):
@@ -334,15 +363,16 @@ def _promise(data, x, gamma, guide, random_state, tick):
 def _last_steps(data, x, gamma, guide, random_state, tick):
     """Return coordinates of the objective, and a factor of gamma, that suit all samples.
 
-    With its features divided by their widths, the data have a common width again.
+    With its features divided by their widths, the data have a common width again. The loss of that,
+    and its evaluation, are returned as well.
     """
     scaled = data.scaled(np.sqrt(gamma))
     loss = HeldOutLoss(scaled, None, random_state, guide)
     of_one = 0.5 * np.log2(gamma_of_width(scaled.mean_distance))  # where gamma is one
     start = np.clip(np.append(x, of_one), *loss.bounds.T)
     evaluations = climb(loss, [start], _MAX_LAST, lambda evaluation: tick())
-    best = min(evaluations, key=lambda each: each.loss).x
-    return best[:-1], loss.parameters(best)["gamma"]
+    best = min(evaluations, key=lambda each: each.loss)
+    return best.x[:-1], loss.parameters(best.x)["gamma"], (loss, best)
 
 
 def _quadratic(data, x):

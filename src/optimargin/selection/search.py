@@ -36,6 +36,7 @@ from optimargin.held_out.few_dimensions import FewDimensionsRefitter
 from optimargin.held_out.refitter import Folds
 from optimargin.kernels import gamma_of_width
 from optimargin.selection.criteria import Criterion, SmoothAccuracy
+from optimargin.tasks import Classification
 
 N_FOLDS = 5
 N_REPEATS = 3
@@ -53,7 +54,8 @@ _LOOKS_PER_CLASS = 32  # so many per class,
 _MOST_LOOKS = 600  # within this number
 _LINEAR_LOOKS = 3000
 _LOOKS_SHARE = 0.55  # of the evaluations
-_ONE_REPEAT_FROM = 1000  # samples, which are enough for one partition to tell points apart
+_ONE_REPEAT_FROM = 1000  # samples, which are enough for one partition to tell points apart:
+_ONE_REPEAT_OF_TWO_FROM = 300  # fewer of two classes, where points take longest per sample
 _EVERY_LOSS_UP_TO = 1.5e8  # sum of n_samples^3 up to which outputs have active sets of their own
 _FEWEST = 20  # evaluations of a search with first looks of their own
 _DESCENT = 12  # evaluations, at most, from one start
@@ -149,7 +151,7 @@ class HeldOutLoss:
         if splits is None:
             n_folds = min(n_folds, self._used.size)
             if n_repeats is None:
-                n_repeats = N_REPEATS if self._used.size < _ONE_REPEAT_FROM else 1
+                n_repeats = N_REPEATS if self._used.size < _one_repeat_from(data) else 1
             self._folds = Folds.stratified(
                 data.strata[self._used], n_folds, n_repeats, random_state
             )
@@ -298,6 +300,12 @@ class HeldOutLoss:
         if self.has_width:
             by_x = np.append(by_x, _LN2 * total.by_width)
         return evaluation, -by_x
+
+
+def _one_repeat_from(data):
+    """Return the number of samples from which folds are not repeated."""
+    are_two = isinstance(data.task, Classification) and len(data.targets) == 1
+    return _ONE_REPEAT_OF_TWO_FROM if are_two else _ONE_REPEAT_FROM
 
 
 def _flat(decision):
