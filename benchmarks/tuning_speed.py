@@ -2,8 +2,8 @@
 
     python benchmarks/tuning_speed.py magic:500 magic:2000 satimage:2000 vowel:495
     python benchmarks/tuning_speed.py --large linear 1000000
-    python benchmarks/tuning_speed.py --large ijcnn1 0
-    python benchmarks/tuning_speed.py --large rbf 100000 --approximation nystrom
+    python benchmarks/tuning_speed.py --large rbf 100000 --landmarks auto
+    python benchmarks/tuning_speed.py --large ijcnn1 0 --landmarks 1000
 
 Each set is cut to as many training rows, standardised; accuracy is that of up to 5000 other rows.
 ``GridSearchCV(SVC())`` tries six values of C, 1/4 to 256, and four of gamma, 1/16 to 4 times
@@ -112,20 +112,21 @@ def many(kind, n_samples):
     return X.astype(np.float32), y
 
 
-def large(kind, n_samples, approximation):
+def large(kind, n_samples, landmarks):
     """Return the row of a search of many generated samples, beside the fit it ends with."""
     X, y = many(kind, n_samples)
     is_kernel = kind in ("rbf", "ijcnn1")
     model = LinearODMClassifierCV()
     if is_kernel:
-        model = ODMClassifierCV(approximation=approximation)
+        approximation = None if landmarks is None else "nystrom"
+        model = ODMClassifierCV(approximation=approximation, n_components=landmarks or "auto")
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     total = timed(model, X, y)
     used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024 - before
     fit = timed(model._make_estimator(**model.best_params_).set_params(calibration=None), X, y)
     name = kind if kind == "ijcnn1" else f"generated {kind} {n_samples}"
     return {
-        "set": name if approximation is None else f"{name}, landmarks",
+        "set": name if landmarks is None else f"{name}, {len(model.support_)} landmarks",
         "samples": X.shape[0],
         "features": X.shape[1],
         "search and fit, s": total,
@@ -140,10 +141,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("sets", nargs="*")
     parser.add_argument("--large", nargs=2, metavar=("KIND", "ROWS"))
-    parser.add_argument("--approximation", choices=["nystrom"])
+    parser.add_argument("--landmarks", type=lambda text: text if text == "auto" else int(text))
     arguments = parser.parse_args()
     if arguments.large:
-        row = large(arguments.large[0], int(arguments.large[1]), arguments.approximation)
+        row = large(arguments.large[0], int(arguments.large[1]), arguments.landmarks)
         name, title, rows = "tuning_large", "Tuning many samples", [row]
     else:
         sets = arguments.sets or SETS

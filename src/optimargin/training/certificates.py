@@ -236,8 +236,11 @@ class _LongRows:
         return w @ w
 
     def _blocks(self, center):
-        n_block = max(_BLOCK_ELEMENTS // max(self._X.shape[1], 1), 1)
-        for first in range(0, self._X.shape[0], n_block):
+        n_samples = self._X.shape[0]
+        stored = issparse(self._X) and center is None
+        n_values = self._X.nnz if stored else n_samples * self._X.shape[1]
+        n_block = max(_BLOCK_ELEMENTS * n_samples // max(n_values, 1), 1)
+        for first in range(0, n_samples, n_block):
             part = slice(first, first + n_block)
             rows = self._X[part].astype(_LONG)
             yield part, rows if center is None else rows - center
