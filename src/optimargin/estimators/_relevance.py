@@ -10,6 +10,7 @@ from sklearn.utils._param_validation import StrOptions
 
 from optimargin._threads import one_blas_thread, one_thread
 from optimargin.estimators._probabilities import HeldOutDecision
+from optimargin.estimators._search_results import with_point
 from optimargin.selection.progress import Progress
 from optimargin.selection.relevance import can_find_widths, find_widths
 from optimargin.selection.search import StopSearch
@@ -20,7 +21,7 @@ RELEVANCE: dict = {"relevance": ["boolean", StrOptions({"auto"})]}
 class RelevanceSearch:
     """Searches that end with a width per feature, where one is confirmed."""
 
-    def _refined(self, found, held_out, loss, x, tasks, deadline):
+    def _refined(self, found, held_out, loss, x, whole, tasks, deadline):
         est: Any = self
         if not (est.relevance and est.cv is None and can_find_widths(loss.data, loss.guide)):
             return found, held_out
@@ -46,41 +47,7 @@ class RelevanceSearch:
         held_out = HeldOutDecision(widths.rows, widths.decision)
         truth = loss.data.truth(np.searchsorted(loss.data.rows, widths.rows))
         plain_score = est._plain_criterion().score(widths.decision, truth)
-        return _with_point(found["cv_results_"], point, widths.score, plain_score), held_out
-
-
-def _with_point(table, point, score, plain_score):
-    """Return the results with one more point, which is the chosen one."""
-    table = dict(table)
-    for name, value in point.items():
-        # Tables are of numbers: widths per feature are shown by their mean.
-        shown = value if np.ndim(value) == 0 else float(np.exp(np.log(value).mean()))
-        table[f"param_{name}"] = np.append(table[f"param_{name}"], shown)
-    table["params"] = [*table["params"], point]
-    table["mean_test_score"] = np.append(table["mean_test_score"], score)
-    table["is_finalist"] = np.append(table["is_finalist"], True)
-    table["rank_test_score"] = np.append(table["rank_test_score"] + 1, 1)
-    return {"cv_results_": table, **choice(table, len(table["params"]) - 1, plain_score)}
-
-
-def choice(table, index, plain_score):
-    """Return what is said about the chosen point.
-
-    Parameters
-    ----------
-    table : dict
-        `cv_results_`.
-    index : int
-    plain_score : float
-        What `score` measures, of held-out predictions.
-    """
-    return {
-        "best_index_": int(index),
-        "best_params_": dict(table["params"][index]),
-        "held_out_score_": float(plain_score),
-        "best_score_": float(table["mean_test_score"][index]),
-        **{f"{name}_": value for name, value in table["params"][index].items()},
-    }
+        return with_point(found["cv_results_"], point, widths.score, plain_score), held_out
 
 
 def relevance_of(gamma, X, weight):

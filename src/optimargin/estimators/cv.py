@@ -32,7 +32,8 @@ from optimargin.estimators._classifier import CLASS_WEIGHT, Classifier, no_proba
 from optimargin.estimators._doc_link import DocLinkMixin
 from optimargin.estimators._forms import KERNEL_CONSTRAINTS, LandmarkForm
 from optimargin.estimators._probabilities import HeldOutDecision
-from optimargin.estimators._relevance import choice, relevance_of
+from optimargin.estimators._relevance import relevance_of
+from optimargin.estimators._search_results import choice
 from optimargin.estimators._store import StoreMixin, public_attributes
 from optimargin.kernels import KernelChoice
 from optimargin.objectives import Objective
@@ -305,7 +306,7 @@ class BaseSelectionCV(
 
         There are none where the search has seen some of the samples only.
         """
-        n_samples = data.n_samples
+        whole = data
         random_state = check_random_state(self.random_state)
         if self.cv is None:
             data = data.searched(self.max_samples, random_state)
@@ -323,7 +324,7 @@ class BaseSelectionCV(
         plain = self._plain_criterion()
         plain_scores: list[float] = []
         is_finalist: list[bool] = []
-        held_out: list[HeldOutDecision] = []
+        held_out: list[HeldOutDecision | None] = []
 
         def visit(evaluation, judge=None):
             point = loss.parameters(evaluation.x)
@@ -380,26 +381,29 @@ class BaseSelectionCV(
         found = results()
         best = found["best_index_"]
         try:
-            found, decision = self._refined(
-                found, held_out[best], loss, coordinates[best], tasks, start + limit
+            if data.n_samples < whole.n_samples:
+                held_out[best] = None
+            return self._refined(
+                found, held_out[best], loss, coordinates[best], whole, tasks, start + limit
             )
         except KeyboardInterrupt:
             self._store(found)
             raise
-        return found, decision if data.n_samples == n_samples else None
 
-    def _refined(self, found, held_out, loss, x, tasks, deadline):
+    def _refined(self, found, held_out, loss, x, whole, tasks, deadline):
         """Return the results of a search, and held-out values, after further steps, if any.
 
         Parameters
         ----------
         found : dict
             The results.
-        held_out : HeldOutDecision
-            At the chosen point.
+        held_out : HeldOutDecision or None
+            At the chosen point; None where some of the samples were searched only.
         loss : HeldOutLoss
         x : ndarray of shape (n_parameters,)
             Coordinates of the chosen point.
+        whole : SelectionData
+            All samples.
         tasks : FitTasks
         deadline : float
             Of the clock of `time.monotonic`, after which no step is begun.

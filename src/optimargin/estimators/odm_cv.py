@@ -2,6 +2,7 @@
 
 from optimargin.estimators._classifier import MULTI_CLASS
 from optimargin.estimators._forms import EXACT_OR_LANDMARKS
+from optimargin.estimators._penalty import PenaltySearch
 from optimargin.estimators._probabilities import CALIBRATION, check_calibrated
 from optimargin.estimators._relevance import RELEVANCE, RelevanceSearch
 from optimargin.estimators._words import available_where
@@ -226,7 +227,7 @@ class ODMClassifierCV(RelevanceSearch, KernelSelectionCV, _ODMSelectionCV):
         self.random_state = random_state
 
 
-class LinearODMClassifierCV(_ODMSelectionCV):
+class LinearODMClassifierCV(PenaltySearch, _ODMSelectionCV):
     """Linear optimal margin distribution machine that chooses its own parameters.
 
     The linear form of `ODMClassifierCV`, which describes how.
@@ -241,7 +242,9 @@ class LinearODMClassifierCV(_ODMSelectionCV):
         As in `ODMClassifierCV`.
     max_samples : int or None, default=1000000
         As in `ODMClassifierCV`. Sparse rows are searched on at most 20,000 samples, past 1000
-        features on at most 2000.
+        features on at most 1000 (2000 where there are no more). Where that are not all, fits to
+        four fifths of all samples, scored on the others, then choose the penalty: that is the last
+        point of `cv_results_`.
     max_time : float, default=None
         As in `ODMClassifierCV`.
 

@@ -7,6 +7,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from optimargin.estimators._forms import EXACT_OR_LANDMARKS
+from optimargin.estimators._penalty import PenaltySearch
 from optimargin.estimators.cv import BaseSelectionCV, KernelSelectionCV, forwarded
 from optimargin.estimators.odm_regression import EPSILON, LinearODMRegressor, ODMRegressor
 from optimargin.held_out.outliers import far_from_held_out
@@ -270,7 +271,7 @@ class ODMRegressorCV(KernelSelectionCV, _ODMRegressorCV):
         self.random_state = random_state
 
 
-class LinearODMRegressorCV(_ODMRegressorCV):
+class LinearODMRegressorCV(PenaltySearch, _ODMRegressorCV):
     """Linear regression with a band loss that chooses its own parameters.
 
     The linear form of `ODMRegressorCV`, which describes how.
@@ -286,7 +287,7 @@ class LinearODMRegressorCV(_ODMRegressorCV):
     cv, scoring, max_evals, n_jobs, verbose, random_state
         As in `ODMRegressorCV`.
     max_samples : int or None, default=1000000
-        As in `ODMRegressorCV`.
+        As in `LinearODMClassifierCV`.
     max_time : float, default=None
         As in `ODMClassifierCV`.
 

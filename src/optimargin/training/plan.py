@@ -70,6 +70,7 @@ _LANDMARK_VALUES = 4e7  # kernel values up to which some copies of them fit into
 _PAIRS_OPERATIONS = 3e10  # of folds of all pairs of classes at one point of a search
 _SEARCH_OVER_SAMPLES = 2000  # whose matrix is inverted at every point of a search
 _SEARCH_OVER_FEATURES = 20_000  # samples of sparse rows
+_SEARCH_FIRST = 1000  # samples of many features, before all of them choose the penalty
 _FEW_DIMENSIONS_UP_TO = 1000  # features whose normal equations are factorised fold by fold
 
 # Held-out values of a fit: benchmarks/uncertainty.py
@@ -314,8 +315,9 @@ def plan_search_samples(objective_type, X, n_asked: Sequence[int], kernel) -> fl
         return n_samples * min(np.sqrt(_PAIRS_OPERATIONS / cost), 1.0)
     if plan.in_few_dimensions or (kernel.is_linear and _has_few_features(X)):
         return np.inf
-    few_features = kernel.is_linear and X.shape[1] <= _FEW_DIMENSIONS_UP_TO
-    return _SEARCH_OVER_FEATURES if few_features else _SEARCH_OVER_SAMPLES
+    if not kernel.is_linear or n_samples <= _SEARCH_OVER_SAMPLES:
+        return _SEARCH_OVER_SAMPLES
+    return _SEARCH_OVER_FEATURES if X.shape[1] <= _FEW_DIMENSIONS_UP_TO else _SEARCH_FIRST
 
 
 def _has_few_features(X):

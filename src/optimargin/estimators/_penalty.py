@@ -1,0 +1,48 @@
+"""The part of a search for linear models that all samples take part in."""
+
+import time
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from optimargin.estimators._probabilities import HeldOutDecision
+from optimargin.estimators._search_results import with_point
+from optimargin.selection.penalty import MANY, MAX_FITS, find_penalty
+from optimargin.selection.progress import Progress
+from optimargin.selection.search import StopSearch
+from optimargin.tasks import Classification
+
+
+class PenaltySearch:
+    """Searches of some samples that end with the penalty of all of them."""
+
+    def _refined(self, found, held_out, loss, x, whole, tasks, deadline):
+        est: Any = self
+        random_state = check_random_state(est.random_state)
+        every = whole.sample(est.max_samples, random_state)
+        if est.cv is not None or loss.data.n_samples == every.n_samples:
+            return found, held_out
+        progress = Progress(type(self).__name__, MAX_FITS, "fits to all samples", est.verbose > 0)
+
+        def tick():
+            progress.step()
+            if tasks.tick("evaluation") or time.monotonic() > deadline:
+                raise StopSearch
+
+        criterion = est._criterion(False, np.unique(every.strata).size)
+        plain = est._plain_criterion()
+        # Of many samples the accuracy itself tells more than its smooth form.
+        is_smooth = est.scoring is None and isinstance(every.task, Classification)
+        chooser = plain if is_smooth and every.n_samples >= MANY else criterion
+        options = est._make_estimator()._options()
+        try:
+            best = find_penalty(every, x, chooser.score, options, random_state, tick)
+        except StopSearch:
+            return found, held_out
+        progress.end()
+        point = every.objective_type.at(best.x, every.unit)
+        truth = every.truth(np.searchsorted(every.rows, best.rows))
+        scores = [each.score(best.decision, truth) for each in (criterion, plain)]
+        found = with_point(found["cv_results_"], point, *scores)
+        return found, HeldOutDecision(best.rows, best.decision)

@@ -1,0 +1,85 @@
+"""The penalty that all samples choose after a search of some of them."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from optimargin import LinearODMClassifierCV, LinearODMRegressorCV
+from optimargin.kernels import KernelChoice
+from optimargin.objectives import ODM
+from optimargin.selection import penalty
+from optimargin.selection.criteria import SmoothAccuracy
+from optimargin.selection.data import SelectionData
+from optimargin.training.plan import Options
+
+
+def words(n_samples, n_features=1500, seed=0):
+    """Return sparse rows and what a linear function of them says, with noise."""
+    rng = np.random.default_rng(seed)
+    X = sp.random_array((n_samples, n_features), density=15 / n_features, rng=rng, format="csr")
+    score = X @ np.random.default_rng(1).normal(size=n_features)
+    return X, score + 0.3 * score.std() * rng.normal(size=n_samples)
+
+
+def make_data(X, y):
+    return SelectionData(ODM, X, y, None, kernel=KernelChoice("linear"), fit_intercept=True)
+
+
+@pytest.mark.parametrize("start", [-8.0, 0.0, 6.0])
+def test_the_best_penalty_is_found_from_anywhere(start):
+    X, score = words(600)
+    data = make_data(X, (score > 0).astype(int))
+    x = np.array([start, -2.0, 0.5])
+    found = penalty.find_penalty(
+        data, x, SmoothAccuracy().score, Options(), np.random.RandomState(0)
+    )
+    every = penalty._Trials(
+        data, SmoothAccuracy().score, Options(), np.random.RandomState(0), lambda: None
+    )
+    on_a_grid = max(every(np.array([at, -2.0, 0.5])).score for at in np.arange(-8.0, 9.0, 2.0))
+    assert found.score >= on_a_grid - 0.005
+    assert set(found.rows) <= set(range(600))
+    assert found.decision.shape == (found.rows.size, 1)
+
+
+def test_fits_are_limited(monkeypatch):
+    monkeypatch.setattr(penalty, "MAX_FITS", 3)
+    X, score = words(300)
+    ticks = []
+    penalty.find_penalty(
+        make_data(X, (score > 0).astype(int)),
+        np.array([-8.0, -2.0, 0.5]),
+        SmoothAccuracy().score,
+        Options(),
+        np.random.RandomState(0),
+        lambda: ticks.append(1),
+    )
+    assert len(ticks) == 3
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_all_samples_choose_the_penalty_of_wide_sparse_rows(n_classes):
+    X, score = words(2500)
+    y = np.searchsorted(np.quantile(score, np.arange(1, n_classes) / n_classes), score)
+    model = LinearODMClassifierCV(max_evals=10).fit(X, y)
+    assert model.best_index_ == len(model.cv_results_["params"]) - 1
+    assert model.calibration_ is not None
+    X_test, score_test = words(1000, seed=2)
+    y_test = np.searchsorted(np.quantile(score, np.arange(1, n_classes) / n_classes), score_test)
+    assert model.held_out_score_ == pytest.approx(model.score(X_test, y_test), abs=0.06)
+
+
+def test_numbers_are_scored_in_the_units_of_the_search():
+    X, score = words(2500)
+    model = LinearODMRegressorCV(max_evals=10).fit(X, 1e4 + 1e3 * score)
+    assert 0.5 < model.held_out_score_ < 1
+    X_test, score_test = words(1000, seed=2)
+    assert model.score(X_test, 1e4 + 1e3 * score_test) == pytest.approx(
+        model.held_out_score_, abs=0.06
+    )
+
+
+def test_time_ends_it():
+    X, score = words(2500)
+    model = LinearODMClassifierCV(max_time=1e-9).fit(X, score > 0)
+    assert len(model.cv_results_["params"]) < 4
