@@ -201,7 +201,9 @@ def test_held_out_values_of_widths_are_those_of_the_chosen_loss():
     X, y = noisy_moons()
     data = make_data(X, y)
     tuned = HeldOutLoss(data, None, np.random.RandomState(0))
-    found = relevance.find_widths(tuned, np.array([1.0, -2.0, 0.5, 0.0]), np.random.RandomState(0))
+    x = np.array([1.0, -2.0, 0.5, 0.0])
+    decision = tuned(x, gradient=False)[0].decision
+    found = relevance.find_widths(tuned, x, decision, np.random.RandomState(0))
     point = ODM.at(found.x, data.unit)
     model = ODMClassifier(**point, gamma=found.gamma).fit(X, y)
     of_model = np.abs(model.decision_function(X)).mean()
@@ -223,7 +225,8 @@ def widths_of_many(monkeypatch):
     monkeypatch.setattr(SelectionData, "sample", sample)
     tuned = HeldOutLoss(make_data(X, y), None, np.random.RandomState(0))
     x = np.array([1.0, -2.0, 0.5, 0.0])
-    found = relevance.find_widths(tuned, x, np.random.RandomState(0), at_once=True)
+    decision = tuned(x, gradient=False)[0].decision
+    found = relevance.find_widths(tuned, x, decision, np.random.RandomState(0), at_once=True)
     return found, drawn[0]
 
 

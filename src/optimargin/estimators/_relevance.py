@@ -37,7 +37,9 @@ class RelevanceSearch:
             with one_blas_thread() if loss.data.are_pairs else one_thread():
                 random_state = check_random_state(est.random_state)
                 at_once = est.relevance != "auto"
-                widths = find_widths(loss, x, random_state, tick, at_once=at_once)
+                widths = find_widths(
+                    loss, x, held_out.decision, random_state, tick, at_once=at_once
+                )
         except StopSearch:
             return found, held_out
         progress.end()

@@ -324,7 +324,7 @@ class BaseSelectionCV(
         plain = self._plain_criterion()
         plain_scores: list[float] = []
         is_finalist: list[bool] = []
-        held_out: list[HeldOutDecision | None] = []
+        held_out: list[HeldOutDecision] = []
 
         def visit(evaluation, judge=None):
             point = loss.parameters(evaluation.x)
@@ -381,14 +381,14 @@ class BaseSelectionCV(
         found = results()
         best = found["best_index_"]
         try:
-            if data.n_samples < whole.n_samples:
-                held_out[best] = None
-            return self._refined(
+            found, decision = self._refined(
                 found, held_out[best], loss, coordinates[best], whole, tasks, start + limit
             )
         except KeyboardInterrupt:
             self._store(found)
             raise
+        is_of_some = decision is held_out[best] and data.n_samples < whole.n_samples
+        return found, None if is_of_some else decision
 
     def _refined(self, found, held_out, loss, x, whole, tasks, deadline):
         """Return the results of a search, and held-out values, after further steps, if any.
@@ -397,8 +397,8 @@ class BaseSelectionCV(
         ----------
         found : dict
             The results.
-        held_out : HeldOutDecision or None
-            At the chosen point; None where some of the samples were searched only.
+        held_out : HeldOutDecision
+            At the chosen point, of the samples that were searched.
         loss : HeldOutLoss
         x : ndarray of shape (n_parameters,)
             Coordinates of the chosen point.

@@ -241,7 +241,9 @@ def descend(loss, start, tick=lambda: None, *, together=False, max_evals=_STEPS)
     return best["x"], best["value"]
 
 
-def find_widths(tuned, x, random_state, tick=lambda: None, *, at_once=False) -> Widths | None:
+def find_widths(
+    tuned, x, decision, random_state, tick=lambda: None, *, at_once=False
+) -> Widths | None:
     """Return widths per feature where fits without each fold confirm them, else None.
 
     They are found and confirmed on at most `MAX_SAMPLES`; then the coordinates of the objective
@@ -254,6 +256,8 @@ def find_widths(tuned, x, random_state, tick=lambda: None, *, at_once=False) -> 
         Of a common width, for all samples.
     x : ndarray of shape (n_parameters + 1,)
         The tuned point.
+    decision : ndarray of shape (n_held_out, n_outputs)
+        Held-out decision values at that point.
     random_state : RandomState
     tick : callable
         Called before each evaluation.
@@ -262,7 +266,7 @@ def find_widths(tuned, x, random_state, tick=lambda: None, *, at_once=False) -> 
     """
     data, guide = tuned.data, tuned.guide
     gamma = tuned.parameters(x)["gamma"]
-    at_common, x = x, _quadratic(data, x[:-1])
+    x = _quadratic(data, x[:-1])
     if not (at_once or _promise(data, x, gamma, guide, random_state, tick)):
         return None
     every, data = data, data.sample(MAX_SAMPLES, random_state)
@@ -300,8 +304,8 @@ def find_widths(tuned, x, random_state, tick=lambda: None, *, at_once=False) -> 
         every, found[: loss.n_loss], gammas, guide, random_state, tick
     )
     if every.n_samples >= 2 * MAX_SAMPLES:
-        common = tuned, tuned(at_common, gradient=False)[0]
-        return _confirmed_by_others(every, data.rows, common, on_all, last, gammas * factor, guide)
+        common, widths = (tuned, decision), (on_all[0], on_all[1].decision)
+        return _confirmed_by_others(every, data.rows, common, widths, last, gammas * factor, guide)
     for k, (of_fold, found) in enumerate(zip(losses, widths, strict=True)):
         point = np.concatenate([last, found - 0.5 * np.log2(factor)])
         after[outer == k] = of_fold.decide(point, used[outer == k])
@@ -323,20 +327,19 @@ def _confirmed_by_others(every, drawn, common, found, x, gamma, guide):
         All samples.
     drawn : ndarray
         Those that widths were found on, as in `SelectionData.rows`.
-    common, found : pair of (HeldOutLoss, Evaluation)
-        With all samples: of the tuned common width, and of the widths.
+    common, found : pair of (HeldOutLoss, ndarray)
+        With all samples: of the tuned common width, and of the widths; and decision values.
     x, gamma, guide
         See `Widths` and `find_widths`.
     """
     scores = []
-    for loss, evaluation in (common, found):
+    for loss, decision in (common, found):
         rows = loss.rows
         others = np.flatnonzero(~np.isin(every.rows[rows], drawn))
-        scores.append(guide.score(evaluation.decision[others], every.truth(rows[others])))
+        scores.append(guide.score(decision[others], every.truth(rows[others])))
     if scores[1] <= scores[0]:
         return None
-    decision = found[1].decision[others]
-    return Widths(x, gamma, scores[1], every.rows[rows[others]], decision)
+    return Widths(x, gamma, scores[1], every.rows[rows[others]], decision[others])
 
 
 def _promise(data, x, gamma, guide, random_state, tick):
@@ -370,8 +373,11 @@ def _last_steps(data, x, gamma, guide, random_state, tick):
     loss = HeldOutLoss(scaled, None, random_state, guide)
     of_one = 0.5 * np.log2(gamma_of_width(scaled.mean_distance))  # where gamma is one
     start = np.clip(np.append(x, of_one), *loss.bounds.T)
-    evaluations = climb(loss, [start], _MAX_LAST, lambda evaluation: tick())
+    middle = loss.middle(random_state)  # some of many samples go all the way
+    evaluations = climb(middle or loss, [start], _MAX_LAST, lambda evaluation: tick())
     best = min(evaluations, key=lambda each: each.loss)
+    if middle is not None:
+        best, _ = loss(best.x, gradient=False)
     return best.x[:-1], loss.parameters(best.x)["gamma"], (loss, best)
 
 
