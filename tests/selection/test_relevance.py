@@ -1,7 +1,5 @@
 """Widths per feature: exact gradients, restraint, and what estimators tell of them."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
@@ -241,8 +239,8 @@ def test_widths_that_do_not_help_other_samples_are_not_taken(monkeypatch):
     last_steps = relevance._last_steps
 
     def spoilt(*given):
-        x, factor, (loss, evaluation) = last_steps(*given)
-        return x, factor, (loss, replace(evaluation, decision=-evaluation.decision))
+        x, factor, (loss, decision) = last_steps(*given)
+        return x, factor, (loss, -decision)
 
     monkeypatch.setattr(relevance, "_last_steps", spoilt)
     assert widths_of_many(monkeypatch)[0] is None

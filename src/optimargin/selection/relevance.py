@@ -304,8 +304,8 @@ def find_widths(
         every, found[: loss.n_loss], gammas, guide, random_state, tick
     )
     if every.n_samples >= 2 * MAX_SAMPLES:
-        common, widths = (tuned, decision), (on_all[0], on_all[1].decision)
-        return _confirmed_by_others(every, data.rows, common, widths, last, gammas * factor, guide)
+        common = tuned, decision
+        return _confirmed_by_others(every, data.rows, common, on_all, last, gammas * factor, guide)
     for k, (of_fold, found) in enumerate(zip(losses, widths, strict=True)):
         point = np.concatenate([last, found - 0.5 * np.log2(factor)])
         after[outer == k] = of_fold.decide(point, used[outer == k])
@@ -367,7 +367,7 @@ def _last_steps(data, x, gamma, guide, random_state, tick):
     """Return coordinates of the objective, and a factor of gamma, that suit all samples.
 
     With its features divided by their widths, the data have a common width again. The loss of that,
-    and its evaluation, are returned as well.
+    and its decision values, are returned as well.
     """
     scaled = data.scaled(np.sqrt(gamma))
     loss = HeldOutLoss(scaled, None, random_state, guide)
@@ -378,7 +378,7 @@ def _last_steps(data, x, gamma, guide, random_state, tick):
     best = min(evaluations, key=lambda each: each.loss)
     if middle is not None:
         best, _ = loss(best.x, gradient=False)
-    return best.x[:-1], loss.parameters(best.x)["gamma"], (loss, best)
+    return best.x[:-1], loss.parameters(best.x)["gamma"], (loss, best.decision)
 
 
 def _quadratic(data, x):
