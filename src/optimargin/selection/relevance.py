@@ -236,7 +236,7 @@ def descend(loss, start, tick=lambda: None, *, together=False, max_evals=_STEPS)
         jac=True,
         method="L-BFGS-B",
         bounds=list(zip(low, high, strict=True)),
-        options={"maxfun": max_evals, "maxiter": 25, "maxls": 10, "ftol": 1e-4, "gtol": 1e-7},
+        options={"maxfun": max_evals, "maxiter": 25, "maxls": 10, "ftol": 1e-3, "gtol": 1e-7},
     )
     return best["x"], best["value"]
 
