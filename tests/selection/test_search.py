@@ -5,7 +5,7 @@ import pytest
 from sklearn.datasets import make_classification, make_moons
 from sklearn.metrics import balanced_accuracy_score
 
-from optimargin import LinearODMClassifierCV, ODMClassifierCV
+from optimargin import LDMClassifierCV, LinearODMClassifierCV, ODMClassifierCV
 from optimargin.kernels import KernelChoice
 from optimargin.objectives import ODM
 from optimargin.selection.data import SelectionData
@@ -180,6 +180,38 @@ def test_smooth_forms_lead_to_good_models_of_several_classes(scoring, multi_clas
         balanced_accuracy_score(y[300:], model.predict(X[300:])) for model in (guided, plain)
     )
     assert found > usual - 0.05
+
+
+def rare_class(n_samples=700):
+    X, y = make_classification(
+        n_samples, 6, n_redundant=1, weights=[0.9], class_sep=0.7, flip_y=0.02, random_state=0
+    )
+    return X[:250], y[:250], X[250:], y[250:]
+
+
+@pytest.mark.parametrize("calibration", ["sigmoid", "isotonic"])
+@pytest.mark.parametrize("grid", [{}, {"C1s": [1e3], "C2s": [1e3], "Ds": [0.0]}])
+def test_probabilities_do_not_move_the_threshold_where_scoring_is_against_it(calibration, grid):
+    X, y, X_test, y_test = rare_class()
+    settings = {"calibration": calibration, "relevance": False, "class_weight": "balanced", **grid}
+    plain = ODMClassifierCV(**settings, scoring="roc_auc").fit(X, y)
+    assert plain.calibration_["shift"] != 0  # what order samples are in does not tell
+    model = ODMClassifierCV(**settings, scoring="accuracy").fit(X, y)
+    assert model.calibration_["shift"] == 0
+    assert model.score(X_test, y_test) > plain.score(X_test, y_test)
+    probabilities = model.predict_proba(X_test)
+    np.testing.assert_array_equal(probabilities.argmax(axis=1), model.predict(X_test))
+
+
+@pytest.mark.parametrize("made", [ODMClassifierCV, LinearODMClassifierCV, LDMClassifierCV])
+def test_searches_count_class_weights_as_weights(made):
+    X, y, *_ = rare_class()
+    settings = {"max_evals": 12}
+    weighted = made(**settings).fit(X[:120], y[:120], np.where(y[:120] == 1, 4.0, 1.0))
+    of_classes = made(**settings, class_weight={0: 1.0, 1: 4.0}).fit(X[:120], y[:120])
+    assert of_classes.best_score_ == pytest.approx(weighted.best_score_, rel=1e-6)
+    for name, value in weighted.best_params_.items():
+        assert of_classes.best_params_[name] == pytest.approx(value, rel=1e-6)
 
 
 def test_kernels_without_a_width_are_searched_on_some_samples():

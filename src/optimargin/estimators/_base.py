@@ -118,7 +118,7 @@ class BaseLearner(StoreMixin, DocLinkMixin, CallbackSupportMixin, BaseEstimator,
         """Return what says what scores mean, or None."""
         return
 
-    def _further_attributes(self, X, y, weight, task, fit, held_out) -> dict[str, Any]:
+    def _further_attributes(self, X, y, weight, task, fit, held_out, score) -> dict[str, Any]:
         """Return what is learnt from held-out values, after a fit.
 
         Parameters
@@ -129,6 +129,8 @@ class BaseLearner(StoreMixin, DocLinkMixin, CallbackSupportMixin, BaseEstimator,
         fit : Fit
         held_out : HeldOutDecision or None
             Values that a search for parameters has found.
+        score : callable or None
+            What a search was asked to maximise: a number for rows and their decision values.
         """
         return {}
 
@@ -140,7 +142,7 @@ class BaseLearner(StoreMixin, DocLinkMixin, CallbackSupportMixin, BaseEstimator,
         """Return what was added to the decision values of the minimum, per output."""
         return np.zeros(self._model.intercept.size)
 
-    def _fit(self, X, y, sample_weight, held_out=None):
+    def _fit(self, X, y, sample_weight, held_out=None, score=None):
         """Fit to data in memory and store what was found."""
         given = (X, y, sample_weight)
         X, y, about = self._validated_training(X, y, ensure_all_finite=False)
@@ -163,7 +165,7 @@ class BaseLearner(StoreMixin, DocLinkMixin, CallbackSupportMixin, BaseEstimator,
                 asked_by=type(self).__name__,
             )
             further = {
-                **self._further_attributes(X, y, weight, task, fit, held_out),
+                **self._further_attributes(X, y, weight, task, fit, held_out, score),
                 **self._kept_attributes(X, y, weight, task, fit),
             }
         found = {**task.attributes(), **fit.attributes(), **further}

@@ -12,6 +12,7 @@ from optimargin.estimators._classifier import PairwiseClassifier
 from optimargin.estimators._words import available_where
 from optimargin.tasks import one_or_all
 
+_ROUNDING = 1e-6  # of scores that do not change with a shift
 CALIBRATION: dict = {"calibration": [StrOptions(set(CALIBRATIONS)), None]}
 
 
@@ -65,7 +66,7 @@ class Probabilities(PairwiseClassifier):
 
     _parameter_constraints: dict = {**PairwiseClassifier._parameter_constraints, **CALIBRATION}
 
-    def _further_attributes(self, X, y, weight, task, fit, held_out):
+    def _further_attributes(self, X, y, weight, task, fit, held_out, score):
         """Return the map, the shifted intercept and the values they come from."""
         if self.calibration is None:
             return {}
@@ -95,13 +96,14 @@ class Probabilities(PairwiseClassifier):
         encoded = task.strata(y)
         counted = task.factor[encoded] if weight is None else task.factor[encoded] * weight
         times = np.bincount(held_out.rows, minlength=len(y))
-        made = calibrate(
-            self.calibration,
-            held_out.decision,
-            encoded[held_out.rows],
-            (counted / np.maximum(times, 1))[held_out.rows],
-            shiftable=self.fit_intercept,
-        )
+        values = held_out.decision
+        known = values, encoded[held_out.rows], (counted / np.maximum(times, 1))[held_out.rows]
+        made = calibrate(self.calibration, *known, shiftable=self.fit_intercept)
+        if score is not None and made.shift.any():
+            # One half is where errors are fewest, which is not what every score asks for.
+            kept, moved = (score(held_out.rows, each) for each in (values, values + made.shift))
+            if kept > moved + _ROUNDING:
+                made = calibrate("temperature", *known, shiftable=False)
         dtype = fit.model.intercept.dtype
         found: dict[str, Any] = {"calibration_": made.attributes()}
         if not task.is_pairwise:  # votes have no intercept, and several classes no shift

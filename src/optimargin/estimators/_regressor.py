@@ -54,7 +54,7 @@ class Regressor(RegressorMixin, BaseLearner):
     def _make_known_task(self, y, weight, dtype):
         return Regression.from_values(y, weight, fit_intercept=self.fit_intercept, dtype=dtype)
 
-    def _further_attributes(self, X, y, weight, task, fit, held_out):
+    def _further_attributes(self, X, y, weight, task, fit, held_out, score):
         """Return the held-out predictions that a search has at hand, in the units of y."""
         values = None if held_out is None else held_out.per_sample(len(y))
         if values is None:

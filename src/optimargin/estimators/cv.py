@@ -206,11 +206,23 @@ class BaseSelectionCV(
         try:
             best = self._make_estimator(**point)
             best._validate_params()
-            best._fit(*given, weight, held_out)
+            best._fit(*given, weight, held_out, self._score_of_held_out(data, grid is not None))
         except KeyboardInterrupt:
             self._store(results)
             raise
         return {**public_attributes(best), **results, "best_estimator_": best}
+
+    def _score_of_held_out(self, data, has_grid):
+        """Return `scoring` as a function of rows and their decision values; None is None."""
+        if self.scoring is None:
+            return None
+        criterion = self._criterion(has_grid, np.unique(data.strata).size)
+
+        def score(rows, decision):
+            used = data.weight[rows] > 0
+            return criterion.score(decision[used], data.truth(rows[used]))
+
+        return score
 
     def _kernel_choice(self):
         return KernelChoice("linear")

@@ -68,7 +68,7 @@ class ODMClassifierCV(RelevanceSearch, KernelSelectionCV, _ODMSelectionCV):
         minus the smooth loss. None means the accuracy with a grid and ``"smooth"`` without.
         The search without a grid follows the smooth loss, or a smooth form of the scorers
         "balanced_accuracy", "neg_log_loss" and, for two classes, "f1" and "roc_auc"; any
-        `scoring` chooses among the points it has seen.
+        `scoring` chooses among the points it has seen. The smooth loss counts `class_weight`.
     max_evals : int, default=45
         How many points the search without a grid may look at. About half of them are first
         looks, which are not listed: at up to 250 samples, and at least squares. The last three
@@ -98,7 +98,7 @@ class ODMClassifierCV(RelevanceSearch, KernelSelectionCV, _ODMSelectionCV):
         Above zero, progress and the time left are written to standard error.
     calibration : {"sigmoid", "isotonic", "temperature"} or None, default="sigmoid"
         As in `ODMClassifier`; by the held-out values of the search at the chosen point, where it
-        has seen all samples.
+        has seen all samples. A shift that makes a given `scoring` worse is left out.
     random_state : int, RandomState instance or None, default=0
         Deals samples out to folds and places the first points of the search. The default
         makes fits reproducible.

@@ -131,8 +131,11 @@ class SmoothAccuracy(Criterion):
         return 1.0 - loss, -slope
 
     def _weight(self, truth):
-        """Return what each sample counts, summing to one."""
-        return truth.weight
+        """Return what each sample counts, summing to one: class weights are weights."""
+        if truth.task.class_weight is None:
+            return truth.weight
+        weight = truth.weight * truth.task.factor[truth.encoded]
+        return weight / weight.sum()
 
 
 class SmoothBalancedAccuracy(SmoothAccuracy):
