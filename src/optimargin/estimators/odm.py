@@ -74,7 +74,8 @@ class ODMClassifier(PredictionSets, LandmarkForm, Probabilities):
         is the paper's coordinate descent, compiled and on float32 values of up to 2500
         samples. At the default penalties "auto" takes "newton" up to 200 samples, "dcd" up to
         2500 and "bcd" past that. With penalties above 4 per sample it takes "newton" up to 700,
-        then "bcd", and "newton_cg" where they exceed 32, or for kernels that are not radial.
+        then "bcd", and "newton_cg" where they exceed 32, or for kernels that are not radial. Above
+        128 per sample it takes "newton" up to 6000.
     approximation : {"nystrom"} or None, default=None
         None solves with the kernel of all samples, for up to 100,000 of them. "nystrom"
         restricts w to the span of a few samples, the landmarks, which are chosen by randomly

@@ -30,7 +30,9 @@ _EASY_DESCENT = 250.0  # epochs that coordinate descent may take beyond
 _OPERATIONS_OF_AN_EPOCH = 70.0
 
 # Kernels: benchmarks/kernel.py, benchmarks/large_kernel.py
-_DIRECT_UP_TO = 700  # samples up to which factorisations are fastest
+_DIRECT_UP_TO = 700  # samples up to which factorisations are fastest,
+_HARD_UP_TO = 6000  # and up to which they are where losses are curved more than
+_HARD_CURVATURE = 256.0  # this: conjugate gradients may then take minutes
 _EXACT_UP_TO = 100_000  # samples of an exact kernel fit, unless one insists on it
 _FLOAT32_TOL = 1e-8  # above it, rounding kernel values to float32 rarely matters for the gap
 _FIXED_POINT_TOL = 3e-5  # the same of 16 bits, with
@@ -471,7 +473,8 @@ def _choose_kernel_solver(X, objective, kernel, options):
         n_samples, objective, kernel, options
     ):
         return "dcd"
-    if size <= _DIRECT_UP_TO:
+    is_hard = kernel.has_width and _curvature(n_samples, objective) > _HARD_CURVATURE
+    if size <= (_HARD_UP_TO if is_hard else _DIRECT_UP_TO):
         return "newton"
     is_band = issubclass(objective.loss_type, BandLoss)
     if not (is_band and kernel.has_width and options.tol >= _BLOCKS_TOL):
