@@ -20,6 +20,7 @@ from sets import names, split
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegressionCV
 from sklearn.model_selection import GridSearchCV
+from sklearn.multiclass import OneVsOneClassifier
 from sklearn.svm import SVC, LinearSVC
 from threadpoolctl import threadpool_limits
 
@@ -62,6 +63,9 @@ METHODS = {
     "auto widths": tuned(ODMClassifierCV, relevance="auto", multi_class="ovr"),
     "widths": tuned(ODMClassifierCV, relevance=True, multi_class="ovr"),
     "pairs": tuned(ODMClassifierCV, relevance=False, multi_class="ovo"),
+    "own penalties": lambda X, seed: OneVsOneClassifier(
+        ODMClassifierCV(relevance=False, calibration=None, random_state=seed)
+    ),
     "svc grid": svc_grid,
     "forest": lambda X, seed: RandomForestClassifier(500, random_state=seed),
     "odm": lambda X, seed: ODMClassifier(multi_class="ovr"),
@@ -75,6 +79,7 @@ METHODS = {
     "linear svc grid": linear_svc_grid,
     "linear svc": lambda X, seed: LinearSVC(),
 }
+ONLY_SEVERAL = ("pairs", "rest", "auto widths", "own penalties")
 LINEAR = {name for name in METHODS if "linear" in name} | {"logistic"}
 
 
@@ -84,7 +89,9 @@ def run(rows, methods, n_splits, kinds):
         for name, method in product(names(kind), methods):
             if name == "farm-ads" or (kind == "text" and method not in LINEAR):
                 continue
-            if "several" not in kind and method.endswith(("pairs", "rest", "auto widths")):
+            if "several" not in kind and method.endswith(
+                ("pairs", "rest", "auto widths", "own penalties")
+            ):
                 continue  # two classes are one pair, and auto widths are the default
             key = {"method": method, "set": name, "seed": seed}
             if not rows.missing(**key):
@@ -104,6 +111,7 @@ COMPARED = [  # what is compared, and with what
     ("default", "common width"),
     ("auto widths", "common width"),
     ("pairs", "common width"),
+    ("own penalties", "pairs"),
     ("odm", "svc"),
     ("odm, pairs", "odm"),
     ("odm, pairs", "svc"),
