@@ -151,7 +151,9 @@ def main():
         rows = [against_grid(spec) for spec in sets]
         name, title = "tuning_speed", "Tuning beside a grid search of SVC, 24 points, 5 folds"
     rows = other_rows(name, [row["set"] for row in rows]) + rows
-    notes = ["Both numbers of a row were measured in one run, one after the other."]
+    notes = ["Times of a row were measured in one run, one after the other."]
+    if arguments.large:
+        notes.append("Memory: beyond the most that making the data took.")
     write(name, title, rows, "two cores", notes, command="python benchmarks/tuning_speed.py")
 
 
