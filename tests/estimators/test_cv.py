@@ -407,3 +407,6 @@ def test_what_cannot_be_fitted_is_said_before_the_search(monkeypatch):
     monkeypatch.setattr("optimargin.training.plan._EXACT_UP_TO", 29)
     with pytest.raises(ValueError, match="Set approximation='nystrom'"):
         ODMClassifierCV().fit(X, y)
+    monkeypatch.undo()
+    monkeypatch.setattr("optimargin.training.plan._EXACT_UP_TO", 29)
+    ODMClassifierCV(max_evals=5).fit(X, y, np.arange(30) > 0)  # samples that count are fewer

@@ -3,13 +3,20 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.metrics import balanced_accuracy_score
 
-from optimargin import LinearODMClassifierCV, LinearODMRegressorCV
+from optimargin import (
+    LinearODMClassifierCV,
+    LinearODMRegressorCV,
+    ODMClassifierCV,
+    ODMRegressorCV,
+)
 from optimargin.kernels import KernelChoice
 from optimargin.objectives import ODM
 from optimargin.selection import penalty
 from optimargin.selection.criteria import SmoothAccuracy
 from optimargin.selection.data import SelectionData
+from optimargin.selection.search import StopSearch
 from optimargin.training.plan import Options
 
 
@@ -83,3 +90,52 @@ def test_time_ends_it():
     X, score = words(2500)
     model = LinearODMClassifierCV(max_time=1e-9).fit(X, score > 0)
     assert len(model.cv_results_["params"]) < 4
+
+
+def test_time_that_ends_it_keeps_what_was_found(monkeypatch):
+    X, score = words(300)
+    data, x = make_data(X, (score > 0).astype(int)), np.array([-8.0, -2.0, 0.5])
+    ticks = []
+
+    def tick():
+        ticks.append(1)
+        if len(ticks) > limit:
+            raise StopSearch
+
+    given = data, x, SmoothAccuracy().score, Options(), np.random.RandomState(0), tick
+    limit = 3
+    assert penalty.find_penalty(*given).x[0] > x[0]
+    limit = 0
+    assert penalty.find_penalty(*given) is None
+
+
+def test_classes_that_a_fold_may_lack_are_not_scored():
+    X, _ = words(2500)
+    X, y, rare = X.tolil(), np.zeros(2500, dtype=int), [3, 700, 1500, 2400]
+    y[rare], X[rare, 0] = 1, 30.0
+    X = X.tocsr()
+    assert not penalty.can_find_penalty(make_data(X, y))
+    model = LinearODMClassifierCV(max_evals=6).fit(X, y)
+    np.testing.assert_array_equal(model.predict(X), y)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "linear"),
+    [(ODMClassifierCV, LinearODMClassifierCV), (ODMRegressorCV, LinearODMRegressorCV)],
+)
+def test_the_linear_kernel_is_searched_as_linear_models_are(kernel, linear):
+    X, score = words(2200)
+    y = score > 0 if kernel is ODMClassifierCV else score
+    models = [kernel(kernel="linear", max_evals=6), linear(max_evals=6)]
+    found = [model.fit(X, y).best_params_ for model in models]
+    assert found[0]["C1"] == pytest.approx(found[1]["C1"])
+
+
+def test_class_weights_count_for_many_samples_too(monkeypatch):
+    monkeypatch.setattr("optimargin.estimators._penalty.MANY", 100)
+    X, score = words(2500)
+    y = (score > np.quantile(score, 0.9)).astype(int)
+    model = LinearODMClassifierCV(max_evals=6, class_weight="balanced").fit(X, y)
+    assert balanced_accuracy_score(y, model.predict(X)) > 0.75
+    plain = LinearODMClassifierCV(max_evals=6).fit(X, y)
+    assert model.best_params_ != plain.best_params_

@@ -56,7 +56,7 @@ def test_finalists_are_judged_by_fits_without_each_fold(make, n_classes):
     assert table["rank_test_score"][model.best_index_] == 1
     # The same folds, each left out by a fit of its own.
     loss = held_out_loss(X, y, "rbf" if make is ODMClassifierCV else "linear")
-    judge = loss.judge()
+    judge = loss.judge([loss.bounds[:, 0]])
     assert len(judge.parts) == 16
     for part in judge.parts[1:]:
         train = np.setdiff1d(np.arange(90), part.rows)
@@ -76,7 +76,7 @@ def test_the_judge_mends_a_pessimistic_closed_form():
     X = np.random.default_rng(0).random((150, 2))
     loss = held_out_loss(X, np.floor(6 * X).sum(axis=1).astype(int) % 2)
     x = np.array([6.0, -2.0, 0.2, -2.0])
-    frozen, exact = (f(x, gradient=False)[0].loss for f in (loss, loss.judge()))
+    frozen, exact = (f(x, gradient=False)[0].loss for f in (loss, loss.judge([x])))
     assert frozen - exact > 0.015  # half of what the exact fits alone say
 
 
@@ -92,13 +92,21 @@ def test_a_point_of_a_larger_penalty_is_judged_as_well():
 def test_folds_that_hold_a_whole_class_are_left_to_the_closed_form():
     X, y = make_moons(40, noise=0.2, random_state=0)
     loss = held_out_loss(np.vstack([X, [[3.0, 3.0]]]), np.append(y, 2))
-    assert loss.judge() is loss
+    assert loss.judge([loss.bounds[:, 0]]) is loss
 
 
 def test_many_samples_are_left_to_the_closed_form():
     X, y = make_moons(501, noise=0.2, random_state=0)
     loss = held_out_loss(X, y)
-    assert loss.judge() is loss
+    assert loss.judge([loss.bounds[:, 0]]) is loss
+
+
+def test_least_squares_are_left_to_the_closed_form():
+    X, y = make_moons(60, noise=0.2, random_state=0)
+    loss = held_out_loss(X, y)
+    squares, band = np.zeros(4), np.array([0.0, -1.0, 0.2, 0.0])
+    assert loss.judge([squares, squares]) is loss
+    assert loss.judge([squares, band]) is not loss
 
 
 @pytest.mark.parametrize("max_evals", [1, 2, 5])
@@ -220,3 +228,33 @@ def test_kernels_without_a_width_are_searched_on_some_samples():
     assert model.best_estimator_.support_.max() > 2000
     data = SelectionData(ODM, X, y, None, kernel=KernelChoice("poly"), fit_intercept=True)
     assert data.searched(None, np.random.RandomState(0)).n_samples == 2000
+
+
+def test_samples_drawn_have_weights_and_lack_no_class():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(4000, 5)), np.zeros(4000, dtype=int)
+    y[:30], weight = 1, np.ones(4000)
+    weight[2:30] = 0.0
+    ODMClassifierCV(max_evals=5, relevance=False).fit(X, y, weight)
+    data = SelectionData(ODM, X, y, weight, kernel=KernelChoice("rbf"), fit_intercept=True)
+    drawn = data.sample(100, np.random.RandomState(0))
+    assert drawn.n_samples == 100
+    assert drawn.weight.all()
+    assert set(drawn.y) == {0, 1}
+
+
+def test_pairs_of_tiny_classes_are_searched():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(700, 4)), np.arange(700) % 2
+    X[:, 0] += 2 * y
+    y[:8] = np.arange(2, 10)
+    model = ODMClassifierCV(multi_class="ovo", max_evals=25).fit(X, y)
+    assert model.score(X, y) > 0.75
+
+
+def test_the_score_of_widths_is_that_of_scoring():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 6))
+    model = ODMClassifierCV(relevance=True, scoring="roc_auc").fit(X, X[:, 0] * X[:, 1] > 0)
+    assert np.ndim(model.gamma_) == 1
+    assert model.best_score_ > 0.9  # the smooth form is lower

@@ -7,7 +7,7 @@
 are the decision values of the samples B by the model without them, and with slopes s by these
 values and g = (P_BB)^-1 s_B the derivative by the kernel is the outer product of P_:B g and
 theta - P_:B u. This version is for pairs of classes, hundreds of problems of some dozen rows each,
-without the interpreter. Inverses of all pairs take no more than two Gram matrices.
+without the interpreter. Inverses of all pairs of classes of one size take two Gram matrices.
 """
 
 import numpy as np
@@ -92,6 +92,9 @@ cdef class QuadraticRows:
         cdef double* theta = &self._theta[first]
         cdef const double* row
         cdef double total, border = 0.0, unity = 1.0, nothing = 0.0
+        self._intercept[k] = self._objective[k] = 0.0
+        if n == 0:
+            return 0
         for i in range(n):
             row = &K[self._rows[first + i], 0]
             for j in range(i + 1):
@@ -126,7 +129,6 @@ cdef class QuadraticRows:
             total += at_intercept[i] * self._value[first + i]
             self._pivot[first + i] = P[i * n + i]
         self._intercept[k] = total
-        self._objective[k] = 0.0
         for i in range(n):  # theta' (K + ridge) theta / 2
             self._objective[k] += 0.5 * theta[i] * (self._value[first + i] - total)
         return 0
@@ -273,6 +275,8 @@ cdef class QuadraticRows:
         cdef double* theta = &self._theta[first]
         cdef double* P = &self._inverse[self._square[k]]
         cdef double minus, unity = 1.0, nothing = 0.0, value, sign
+        if n == 0:
+            return
         memset(both, 0, 2 * <Py_ssize_t> n_models * n * sizeof(double))
         for model in range(n_models):
             repeat, left_out = model // n_folds, <int> (model % n_folds)

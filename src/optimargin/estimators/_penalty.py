@@ -8,20 +8,21 @@ from sklearn.utils import check_random_state
 
 from optimargin.estimators._probabilities import HeldOutDecision
 from optimargin.estimators._search_results import with_point
-from optimargin.selection.penalty import MANY, MAX_FITS, find_penalty
+from optimargin.selection.penalty import MANY, MAX_FITS, can_find_penalty, find_penalty
 from optimargin.selection.progress import Progress
 from optimargin.selection.search import StopSearch
 from optimargin.tasks import Classification
 
 
 class PenaltySearch:
-    """Searches of some samples that end with the penalty of all of them."""
+    """Searches of some samples that end, with linear models, with the penalty of all of them."""
 
     def _refined(self, found, held_out, loss, x, whole, tasks, deadline):
         est: Any = self
         random_state = check_random_state(est.random_state)
         every = whole.sample(est.max_samples, random_state)
-        if est.cv is not None or loss.data.n_samples == every.n_samples:
+        is_done = est.cv is not None or loss.data.n_samples == every.n_samples
+        if is_done or not (every.kernel.kind.is_linear and can_find_penalty(every)):
             return found, held_out
         progress = Progress(type(self).__name__, MAX_FITS, "fits to all samples", est.verbose > 0)
 
@@ -34,11 +35,11 @@ class PenaltySearch:
         plain = est._plain_criterion()
         # Of many samples the accuracy itself tells more than its smooth form.
         is_smooth = est.scoring is None and isinstance(every.task, Classification)
-        chooser = plain if is_smooth and every.n_samples >= MANY else criterion
+        is_plain = is_smooth and every.task.class_weight is None and every.n_samples >= MANY
+        chooser = plain if is_plain else criterion
         options = est._make_estimator()._options()
-        try:
-            best = find_penalty(every, x, chooser.score, options, random_state, tick)
-        except StopSearch:
+        best = find_penalty(every, x, chooser.score, options, random_state, tick)
+        if best is None:
             return found, held_out
         progress.end()
         point = every.objective_type.at(best.x, every.unit)

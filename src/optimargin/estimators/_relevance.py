@@ -9,6 +9,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 
 from optimargin._threads import one_blas_thread, one_thread
+from optimargin.estimators._penalty import PenaltySearch
 from optimargin.estimators._probabilities import HeldOutDecision
 from optimargin.estimators._search_results import with_point
 from optimargin.selection.progress import Progress
@@ -18,13 +19,13 @@ from optimargin.selection.search import StopSearch
 RELEVANCE: dict = {"relevance": ["boolean", StrOptions({"auto"})]}
 
 
-class RelevanceSearch:
+class RelevanceSearch(PenaltySearch):
     """Searches that end with a width per feature, where one is confirmed."""
 
     def _refined(self, found, held_out, loss, x, whole, tasks, deadline):
         est: Any = self
         if not (est.relevance and est.cv is None and can_find_widths(loss.data, loss.guide)):
-            return found, held_out
+            return super()._refined(found, held_out, loss, x, whole, tasks, deadline)
         progress = Progress(type(self).__name__, 240, "evaluations of widths", est.verbose > 0)
 
         def tick():
@@ -49,7 +50,10 @@ class RelevanceSearch:
         held_out = HeldOutDecision(widths.rows, widths.decision)
         truth = loss.data.truth(np.searchsorted(loss.data.rows, widths.rows))
         plain_score = est._plain_criterion().score(widths.decision, truth)
-        return with_point(found["cv_results_"], point, widths.score, plain_score), held_out
+        criterion, score = est._criterion(False, np.unique(loss.data.strata).size), widths.score
+        if criterion is not criterion.guide:
+            score = criterion.score(widths.decision, truth)
+        return with_point(found["cv_results_"], point, score, plain_score), held_out
 
 
 def relevance_of(gamma, X, weight):

@@ -214,7 +214,7 @@ class BaseSelectionCV(
 
     def _score_of_held_out(self, data, has_grid):
         """Return `scoring` as a function of rows and their decision values; None is None."""
-        if self.scoring is None:
+        if self.scoring in (None, "smooth"):
             return None
         criterion = self._criterion(has_grid, np.unique(data.strata).size)
 
@@ -378,10 +378,11 @@ class BaseSelectionCV(
                     limit,
                     progress.expect,
                 )
-                judge = loss.judge() if time.monotonic() < start + limit else loss
+                finalists = loss.finalists(evaluations, scores)[:n_judged]
+                judge = loss.judge(finalists) if time.monotonic() < start + limit else loss
                 if judge is loss:
-                    n_judged = min(n_judged, 1)  # which tells nothing new about the others
-                for x in loss.finalists(evaluations, scores)[:n_judged]:
+                    finalists = finalists[:1]  # which tells nothing new about the others
+                for x in finalists:
                     visit(judge(x, gradient=False)[0], judge)
             progress.end(f", best objective {best_score():.4f}")
         except StopSearch:
@@ -556,7 +557,8 @@ class KernelSelectionCV(BaseSelectionCV):
     def _selected(self, given, checked, weight, task, routed, tasks):
         tuned = self._make_estimator()
         if isinstance(tuned, LandmarkForm):
-            tuned._check_plan(checked[0].shape[0])
+            sizes = [np.count_nonzero(each.weight) for each in task.encode(checked[1], weight)]
+            tuned._check_plan(max(sizes))
         found = super()._selected(given, checked, weight, task, routed, tasks)
         if self._kernel_choice().kind.has_width:
             found |= relevance_of(found["gamma_"], checked[0], weight)

@@ -97,8 +97,10 @@ class ODMClassifierCV(RelevanceSearch, KernelSelectionCV, _ODMSelectionCV):
     verbose : int, default=0
         Above zero, progress and the time left are written to standard error.
     calibration : {"sigmoid", "isotonic", "temperature"} or None, default="sigmoid"
-        As in `ODMClassifier`; by the held-out values of the search at the chosen point, where it
-        has seen all samples. A shift that makes a given `scoring` worse is left out.
+        As in `ODMClassifier`; by held-out values that the search has at hand, of all samples or of
+        some (those that widths were not found on, or those that chose the penalty of a linear
+        model). Where a shift of the threshold makes a given `scoring` worse, the map is that of
+        "temperature", which has none; probabilities are then less exact.
     random_state : int, RandomState instance or None, default=0
         Deals samples out to folds and places the first points of the search. The default
         makes fits reproducible.
@@ -241,10 +243,12 @@ class LinearODMClassifierCV(PenaltySearch, _ODMSelectionCV):
     cv, scoring, max_evals, n_jobs, verbose, calibration, random_state
         As in `ODMClassifierCV`.
     max_samples : int or None, default=1000000
-        As in `ODMClassifierCV`. Sparse rows are searched on at most 20,000 samples, past 1000
-        features on at most 1000 (2000 where there are no more). Where that are not all, fits to
-        four fifths of all samples, scored on the others, then choose the penalty: that is the last
-        point of `cv_results_`.
+        As in `ODMClassifierCV`. Sparse rows are searched on at most 20,000 samples; past 1000
+        features, sparse or not, on at most 1000 (2000 where there are no more). Where that are not
+        all, fits to four fifths of all samples, scored on the others, then choose the penalty:
+        that is the last point of `cv_results_`. Below 20,000 samples three folds are held out one
+        after the other; from there on it is one, and without `scoring` and `class_weight` the
+        accuracy decides, not its smooth form.
     max_time : float, default=None
         As in `ODMClassifierCV`.
 

@@ -93,7 +93,7 @@ class _ODMRegressorCV(RegressorMixin, BaseSelectionCV):
     kfold_prediction = forwarded(ODMRegressor.kfold_prediction)
 
 
-class ODMRegressorCV(KernelSelectionCV, _ODMRegressorCV):
+class ODMRegressorCV(PenaltySearch, KernelSelectionCV, _ODMRegressorCV):
     """Kernel regression with a band loss that chooses its own parameters.
 
     Without a grid it searches continuously over `C1` and the width of the RBF kernel for the

@@ -112,11 +112,23 @@ class SelectionData:
         n_samples = self.n_samples
         if max_samples is None or n_samples <= max_samples:
             return self
-        rows = _stratified(self.strata, max_samples, random_state)
+        used = np.flatnonzero(self.weight)
+        rows = used if used.size <= max_samples else self._drawn(used, max_samples, random_state)
         X = self.X[np.ix_(rows, rows)] if self.kernel.is_precomputed else self.X[rows]
         drawn = self._like(X, rows)
         drawn.rows = self.rows[rows]
         return drawn
+
+    def _drawn(self, used, n_drawn, random_state):
+        """Return some samples of positive weight; every class keeps one."""
+        strata = self.strata[used]
+        some = _stratified(strata, n_drawn, random_state)
+        lacking = np.setdiff1d(strata, strata[some])
+        if lacking.size:
+            largest = np.flatnonzero(strata[some] == np.bincount(strata[some]).argmax())
+            first = [np.flatnonzero(strata == k)[0] for k in lacking]
+            some = np.sort(np.append(np.delete(some, largest[: lacking.size]), first))
+        return used[some]
 
     def scaled(self, factors):
         """Return the same data with each feature multiplied by a factor."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from optimargin.held_out.refitter import Folds
+from optimargin.selection.search import StopSearch
 from optimargin.training import train
 
 N_FOLDS = 5  # of which one is held out from many samples,
@@ -45,8 +46,14 @@ class Penalty:
     decision: np.ndarray
 
 
-def find_penalty(data, x, criterion, options, random_state, tick=lambda: None) -> Penalty:
-    """Return the best penalty for all samples.
+def can_find_penalty(data):
+    """Return whether every class has samples in every fold, held out or not."""
+    _, counts = np.unique(data.strata[data.weight > 0], return_counts=True)
+    return counts.min() >= N_FOLDS
+
+
+def find_penalty(data, x, criterion, options, random_state, tick=lambda: None) -> Penalty | None:
+    """Return the best penalty for all samples, or None where there was no time for one fit.
 
     Parameters
     ----------
@@ -62,16 +69,19 @@ def find_penalty(data, x, criterion, options, random_state, tick=lambda: None) -
     random_state : RandomState
         Deals samples out.
     tick : callable
-        Called before each fit.
+        Called before each fit. It may raise `StopSearch`: the best point so far is returned.
     """
     trials = _Trials(data, criterion, options, random_state, tick)
-    _climb(trials, x)
-    best = trials.best
-    default = data.objective_type.default_x
-    if default is not None and default.size > 1 and trials.n_left > 0:
-        other = np.append(best.x[0], default[1:])
-        if trials(other).score > best.score:
-            _climb(trials, other)
+    try:
+        _climb(trials, x)
+        best = trials.best
+        default = data.objective_type.default_x
+        if default is not None and default.size > 1 and trials.n_left > 0:
+            other = np.append(best.x[0], default[1:])
+            if trials(other).score > best.score:
+                _climb(trials, other)
+    except StopSearch:
+        pass
     return trials.best
 
 
@@ -98,7 +108,9 @@ class _Trials:
     def __init__(self, data, criterion, options, random_state, tick):
         self._data, self._criterion = data, criterion
         self.bounds = data.objective_type.bounds[0]
-        self._options = replace(options, tol=max(options.tol, _TOL))
+        self._options = replace(
+            options, tol=max(options.tol, _TOL), solver="auto", approximation=None
+        )
         self._tick = tick
         used = np.flatnonzero(data.weight)
         fold = Folds.stratified(data.strata[used], N_FOLDS, 1, random_state).fold[0]
@@ -117,8 +129,8 @@ class _Trials:
 
     @property
     def best(self):
-        """The best one so far."""
-        return max(self._known.values(), key=lambda each: each.score)
+        """The best one so far, or None."""
+        return max(self._known.values(), key=lambda each: each.score, default=None)
 
     def __call__(self, x):
         """Return what a point is worth."""

@@ -236,13 +236,17 @@ class HeldOutLoss:
         some = self.data.looks(int(np.clip(_MIDDLE_SHARE * n_samples, *_MIDDLE)))
         return HeldOutLoss(some, None, random_state, self.guide)
 
-    def judge(self):
+    def judge(self, finalists):
         """Return the loss of finalists: fits without the same folds count as well, if cheap.
 
         Not where the closed form is exact anyway.
+
+        Parameters
+        ----------
+        finalists : list of ndarray of shape (n_parameters,)
         """
-        objective = self.data.make_objective(**self.parameters_of_loss(self.bounds[:, 0]))
-        is_exact = objective.is_quadratic or self.stays_quadratic
+        objectives = [self.data.make_objective(**self.parameters_of_loss(x)) for x in finalists]
+        is_exact = all(objective.is_quadratic for objective in objectives)
         if self._folds is None or self._used.size > _EXACT_UP_TO or is_exact:
             return self
         splits = [
