@@ -30,7 +30,7 @@ def gain(model, X, y):
 @pytest.mark.parametrize(
     ("parameters", "shape"),
     [
-        ({"C1": 2.2e7}, (739, 3)),
+        ({"C1": 2.2e7, "solver": "newton_cg"}, (739, 3)),
         ({"gamma": 3e8}, (837, 50)),
         ({"kernel": "poly", "degree": 3, "gamma": 1.0, "C1": 1e4}, (900, 5)),
         ({"kernel": "poly", "degree": 5, "gamma": 0.2, "coef0": 1.0, "C1": 1e3}, (900, 5)),
