@@ -133,3 +133,11 @@ def test_units_of_the_decision_values_do_not_matter(kind):
 
 def test_without_an_intercept_there_is_no_shift():
     assert not fitted("sigmoid", *sample(), shiftable=False).shift.any()
+
+
+@pytest.mark.parametrize("kind", ["sigmoid", "isotonic", "temperature"])
+def test_one_class_alone_moves_no_threshold(kind):
+    decision = np.random.default_rng(0).normal(-0.5, 1.0, size=(50, 1))
+    made = calibrate(kind, decision, np.zeros(50, dtype=int), np.ones(50), shiftable=True)
+    assert not made.shift.any()
+    assert made.slope > 0

@@ -125,6 +125,8 @@ def calibrate(kind, decision, encoded, weight, *, shiftable):
     """
     used = weight > 0
     decision, encoded, weight = decision[used], encoded[used], weight[used]
+    if np.all(encoded == encoded[:1]):
+        kind = "temperature"  # one class alone does not say where the other begins
     return CALIBRATIONS[kind](decision.astype(np.float64), encoded, weight, shiftable)
 
 

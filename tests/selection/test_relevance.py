@@ -1,5 +1,7 @@
 """Widths per feature: exact gradients, restraint, and what estimators tell of them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
@@ -244,3 +246,20 @@ def test_widths_that_do_not_help_other_samples_are_not_taken(monkeypatch):
 
     monkeypatch.setattr(relevance, "_last_steps", spoilt)
     assert widths_of_many(monkeypatch)[0] is None
+
+
+def test_values_that_lack_a_class_do_not_calibrate(monkeypatch):
+    X, y = noisy_moons(300)
+    y[:3] = 2
+    whole = relevance.find_widths
+
+    def without_the_rare_class(*given, **settings):
+        found = whole(*given, **settings)
+        kept = found.rows > 2
+        return replace(found, rows=found.rows[kept], decision=found.decision[kept])
+
+    monkeypatch.setattr("optimargin.estimators._relevance.find_widths", without_the_rare_class)
+    model = ODMClassifierCV(relevance=True).fit(X, y)
+    assert np.ndim(model.gamma_) == 1
+    assert np.isfinite(model.predict_proba(X)).all()
+    assert len(model.oob_decision_function_) == 300  # of fits without each sample

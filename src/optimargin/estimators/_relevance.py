@@ -47,8 +47,12 @@ class RelevanceSearch(PenaltySearch):
         if widths is None:
             return found, held_out
         point = {**loss.parameters_of_loss(widths.x), "gamma": widths.gamma}
-        held_out = HeldOutDecision(widths.rows, widths.decision)
-        truth = loss.data.truth(np.searchsorted(loss.data.rows, widths.rows))
+        places = np.searchsorted(loss.data.rows, widths.rows)
+        strata, is_used = loss.data.strata, loss.data.weight > 0
+        held_out = None  # where they lack a class, which probabilities could not know of
+        if np.unique(strata[places]).size == np.unique(strata[is_used]).size:
+            held_out = HeldOutDecision(widths.rows, widths.decision)
+        truth = loss.data.truth(places)
         plain_score = est._plain_criterion().score(widths.decision, truth)
         criterion, score = est._criterion(False, np.unique(loss.data.strata).size), widths.score
         if criterion is not criterion.guide:
