@@ -1,6 +1,5 @@
 """The part of a search for linear models that all samples take part in."""
 
-import time
 from typing import Any
 
 import numpy as np
@@ -9,8 +8,6 @@ from sklearn.utils import check_random_state
 from optimargin.estimators._probabilities import HeldOutDecision
 from optimargin.estimators._search_results import with_point
 from optimargin.selection.penalty import MANY, MAX_FITS, can_find_penalty, find_penalty
-from optimargin.selection.progress import Progress
-from optimargin.selection.search import StopSearch
 from optimargin.tasks import Classification
 
 
@@ -19,18 +16,13 @@ class PenaltySearch:
 
     def _refined(self, found, held_out, loss, x, whole, tasks, deadline):
         est: Any = self
+        if est.cv is not None or not whole.kernel.kind.is_linear:
+            return found, held_out
         random_state = check_random_state(est.random_state)
         every = whole.sample(est.max_samples, random_state)
-        is_done = est.cv is not None or loss.data.n_samples == every.n_samples
-        if is_done or not (every.kernel.kind.is_linear and can_find_penalty(every)):
+        if loss.data.n_samples == every.n_samples or not can_find_penalty(every):
             return found, held_out
-        progress = Progress(type(self).__name__, MAX_FITS, "fits to all samples", est.verbose > 0)
-
-        def tick():
-            progress.step()
-            if tasks.tick("evaluation") or time.monotonic() > deadline:
-                raise StopSearch
-
+        progress, tick = est._further_steps(MAX_FITS, "fits to all samples", tasks, deadline)
         criterion = est._criterion(False, np.unique(every.strata).size)
         plain = est._plain_criterion()
         # Of many samples the accuracy itself tells more than its smooth form.

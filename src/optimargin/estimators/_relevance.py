@@ -1,6 +1,5 @@
 """The part of a search that looks for a width per feature, and what it says about features."""
 
-import time
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,6 @@ from optimargin._threads import one_blas_thread, one_thread
 from optimargin.estimators._penalty import PenaltySearch
 from optimargin.estimators._probabilities import HeldOutDecision
 from optimargin.estimators._search_results import with_point
-from optimargin.selection.progress import Progress
 from optimargin.selection.relevance import can_find_widths, find_widths
 from optimargin.selection.search import StopSearch
 
@@ -26,13 +24,7 @@ class RelevanceSearch(PenaltySearch):
         est: Any = self
         if not (est.relevance and est.cv is None and can_find_widths(loss.data, loss.guide)):
             return super()._refined(found, held_out, loss, x, whole, tasks, deadline)
-        progress = Progress(type(self).__name__, 240, "evaluations of widths", est.verbose > 0)
-
-        def tick():
-            progress.step()
-            if tasks.tick("evaluation") or time.monotonic() > deadline:
-                raise StopSearch
-
+        progress, tick = est._further_steps(240, "evaluations of widths", tasks, deadline)
         try:
             # Pairs of classes have threads of their own; one output has too few samples here.
             with one_blas_thread() if loss.data.are_pairs else one_thread():

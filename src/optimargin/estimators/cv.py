@@ -316,7 +316,8 @@ class BaseSelectionCV(
     def _search(self, data, split_params, tasks):
         """Search without a grid; return the results and the held-out values of the chosen point.
 
-        There are none where the search has seen some of the samples only.
+        There are none where the search has seen some of the samples only, unless further steps
+        found some.
         """
         whole = data
         random_state = check_random_state(self.random_state)
@@ -422,6 +423,20 @@ class BaseSelectionCV(
             Of the clock of `time.monotonic`, after which no step is begun.
         """
         return found, held_out
+
+    def _further_steps(self, n_steps, unit, tasks, deadline):
+        """Return the progress of further steps, and what to call before each of them.
+
+        That raises `StopSearch` where a callback or the time has ended the search.
+        """
+        progress = Progress(type(self).__name__, n_steps, unit, self.verbose > 0)
+
+        def tick():
+            progress.step()
+            if tasks.tick("evaluation") or time.monotonic() > deadline:
+                raise StopSearch
+
+        return progress, tick
 
     def _route(self, sample_weight, params):
         """Return what goes to the splitter and to the scorer."""

@@ -85,8 +85,9 @@ class ODMClassifierCV(RelevanceSearch, KernelSelectionCV, _ODMSelectionCV):
     max_samples : int or None, default=100000
         The search without a grid and without `cv` uses at most so many samples, drawn from
         each class alike. Past 300 samples (700 of several classes) an RBF kernel is that of
-        landmarks while it is searched; other kernels are searched on at most 2000 samples. The
-        chosen model is always fitted to all samples.
+        landmarks while it is searched; a linear kernel is searched as `LinearODMClassifierCV` is,
+        and other kernels are on at most 2000 samples. The chosen model is always fitted to all
+        samples.
     max_time : float, default=None
         Seconds after which the search without a grid looks at no further point. The final fit
         comes after it.
