@@ -15,6 +15,8 @@ pytest.importorskip("skl2onnx")
 
 from optimargin.onnx import register_converters, to_onnx  # noqa: E402
 
+pytestmark = [pytest.mark.quick, pytest.mark.numbers]
+
 PRECISION = {np.float32: 2e-4, np.float64: 1e-10}
 
 

@@ -9,6 +9,8 @@ import pytest
 from optimargin import OneClassODM
 from optimargin.io import load_model
 
+pytestmark = pytest.mark.quick
+
 ROWS = np.random.default_rng(0).normal(size=(199, 3))
 NEW = np.vstack([np.random.default_rng(1).normal(size=(50, 3)), np.full((5, 3), 8.0)])
 

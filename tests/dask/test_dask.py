@@ -35,7 +35,8 @@ from optimargin.dask import (  # noqa: E402
 )
 from optimargin.dask._chunks import DaskChunks  # noqa: E402
 
-LOCAL = {"threads_per_worker": 1, "dashboard_address": None}
+# Any free port: the one that dask looks for may be taken.
+LOCAL = {"threads_per_worker": 1, "dashboard_address": ":0"}
 
 
 @pytest.fixture(scope="module")

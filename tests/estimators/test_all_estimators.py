@@ -209,6 +209,7 @@ BAD_WEIGHTS = {
 }
 
 
+@pytest.mark.filterwarnings("error")
 @classifiers
 @pytest.mark.parametrize(("X", "y", "message"), BAD_DATA.values(), ids=BAD_DATA)
 def test_bad_data_are_named(case, X, y, message):
@@ -248,6 +249,7 @@ BAD_NUMBERS = {
 }
 
 
+@pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("case", estimator_cases("regressor"))
 @pytest.mark.parametrize(("X", "y", "message"), BAD_NUMBERS.values(), ids=BAD_NUMBERS)
 def test_bad_numbers_are_named(case, X, y, message):
@@ -269,6 +271,7 @@ BAD_ROWS = [
 ]
 
 
+@pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("case", estimator_cases("outlier_detector"))
 @pytest.mark.parametrize("name", BAD_ROWS)
 def test_bad_rows_are_named(case, name):

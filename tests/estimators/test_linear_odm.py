@@ -15,6 +15,8 @@ from optimargin.training.designs import make_design
 from optimargin.training.plan import choose_linear_solver
 from tests.cases import EXACT_SOLVERS, solvers_of, two_classes
 
+pytestmark = pytest.mark.numbers
+
 every_solver = pytest.mark.parametrize("solver", solvers_of(LinearODMClassifier))
 
 

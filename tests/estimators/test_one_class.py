@@ -15,6 +15,8 @@ from optimargin.chunks import ArrayChunks, NpyChunks
 from optimargin.io import load_model, save_model
 from tests import oracle
 
+pytestmark = pytest.mark.numbers
+
 KERNELS = {
     "rbf": lambda X, rng: rbf_kernel(X, gamma=2.0 ** rng.uniform(-3, 2)),
     "linear": lambda X, rng: linear_kernel(X),

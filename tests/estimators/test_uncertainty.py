@@ -22,6 +22,8 @@ from optimargin.conformal import conformities
 from optimargin.io import ModelFileError, load_model, save_model
 from optimargin.training import plan
 
+pytestmark = [pytest.mark.quick, pytest.mark.numbers]
+
 
 def numbers(n_samples=60, seed=0):
     X, y = make_friedman1(n_samples + 20, 5, noise=1.0, random_state=seed)

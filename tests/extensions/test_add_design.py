@@ -17,6 +17,8 @@ from optimargin.training import Options, plan_fit, train
 from optimargin.training.designs import DESIGNS, MadeDesign
 from tests.cases import labels_target, make_problem, two_classes
 
+pytestmark = [pytest.mark.quick, pytest.mark.numbers]
+
 
 # [design]
 class SquaresDesign(FeatureSpaceDesign):

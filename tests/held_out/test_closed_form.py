@@ -14,6 +14,8 @@ from optimargin import LDMClassifier, LinearODMClassifier, ODMClassifier
 from optimargin._core._leave_out import LeaveOutNewton
 from tests.sampling import pairwise
 
+pytestmark = pytest.mark.numbers
+
 PARAMETERS = [(4.0, 4.0, 0.0), (64.0, 16.0, 0.2), (1024.0, 1.0, 0.5), (16.0, 0.0, 0.3)]
 ESTIMATORS = [ODMClassifier, LinearODMClassifier]
 sampled = pytest.mark.parametrize(

@@ -19,6 +19,8 @@ from optimargin.targets import Target
 from optimargin.training.plan import plan_folds
 from tests.cases import labels_target, two_classes
 
+pytestmark = [pytest.mark.quick, pytest.mark.numbers]
+
 N_SAMPLES = 40
 OBJECTIVES = [ODM(64.0, 16.0, 0.2), ODM(8.0, 8.0, 0.0), ODM(256.0, 0.0, 0.4)]
 every_objective = pytest.mark.parametrize("objective", OBJECTIVES, ids=str)

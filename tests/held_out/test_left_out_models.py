@@ -7,6 +7,8 @@ from scipy.sparse import csr_array
 from optimargin import LinearODMClassifier, LinearODMRegressor, ODMClassifier, ODMRegressor
 from optimargin.held_out.left_out_models import LeftOutModels
 
+pytestmark = [pytest.mark.quick, pytest.mark.numbers]
+
 FORMS = {
     "rbf": (ODMRegressor, {"gamma": 0.3}),
     "linear kernel": (ODMRegressor, {"kernel": "linear"}),

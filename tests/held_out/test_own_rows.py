@@ -12,6 +12,8 @@ from optimargin.kernels import Kernel, squared_distances
 from optimargin.objectives import ODM
 from optimargin.tasks import Classification
 
+pytestmark = [pytest.mark.quick, pytest.mark.numbers]
+
 QUADRATIC = ODM(8.0, 8.0, 0.0)
 
 

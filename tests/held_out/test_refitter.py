@@ -19,6 +19,8 @@ from optimargin.targets import Target
 from tests.cases import LOSSES, labels_target, make_design, make_problem, two_classes
 from tests.python_losses import PlainBand, PlainODM
 
+pytestmark = pytest.mark.numbers
+
 N_TRAIN, N_TEST = 40, 15
 OBJECTIVES = [ODM(64.0, 16.0, 0.2), ODM(4.0, 4.0, 0.0), ODM(256.0, 8.0, 0.4)]
 every_objective = pytest.mark.parametrize("objective", OBJECTIVES, ids=str)

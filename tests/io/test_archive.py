@@ -15,6 +15,8 @@ import optimargin
 from optimargin.io._archive import NotPlainError, archive_classifier
 from optimargin.io._models import _trusted
 
+pytestmark = pytest.mark.quick
+
 CLASSIFIERS = ["LDMClassifier", "LinearLDMClassifier", "LinearODMClassifier", "ODMClassifier"]
 
 

@@ -29,6 +29,8 @@ from optimargin.plotting import (
     SelectionDisplay,
 )
 
+pytestmark = pytest.mark.quick
+
 mpl.use("Agg")
 
 

@@ -31,6 +31,8 @@ from optimargin.selection.search import HeldOutLoss
 from optimargin.tasks import Classification, Regression
 from optimargin.training.plan import FoldsPlan
 
+pytestmark = pytest.mark.numbers
+
 N_SAMPLES, N_FEATURES = 60, 4
 OF_CLASSES = (SmoothAccuracy(), SmoothBalancedAccuracy(), LogLoss())
 OF_NUMBERS = tuple(error.guide for error in (AbsoluteError(), SquaredError(), ExpectileError(0.7)))

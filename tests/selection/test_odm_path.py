@@ -20,6 +20,8 @@ from optimargin.objectives import ODM
 from optimargin.selection.grid import PAPER_WIDTHS, Grid
 from tests.cases import labels_target, make_problem
 
+pytestmark = pytest.mark.numbers
+
 SMALL = {"C1s": [1.0, 32.0, 1024.0], "C2s": [0.0, 4.0, 512.0], "Ds": [0.0, 0.3, 0.5]}
 
 

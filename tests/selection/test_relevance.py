@@ -17,6 +17,8 @@ from optimargin.selection.criteria import SmoothAccuracy
 from optimargin.selection.data import SelectionData
 from optimargin.selection.search import HeldOutLoss
 
+pytestmark = pytest.mark.numbers
+
 
 def noisy_moons(n_samples=240, n_noise=4, seed=0):
     """Return two moons, and features that say nothing."""

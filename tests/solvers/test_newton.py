@@ -24,6 +24,8 @@ from tests.python_losses import PlainBand
 from tests.random_problems import RandomProblem
 from tests.sampling import pairwise
 
+pytestmark = pytest.mark.numbers
+
 every_problem = pytest.mark.parametrize(
     ("loss", "design", "fit_intercept"), pairwise(LOSSES, list(DESIGNS), [True, False]), ids=str
 )
