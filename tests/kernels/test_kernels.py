@@ -1,5 +1,7 @@
 """Kernel functions, widths and Gram matrices against plain numpy and scikit-learn."""
 
+import tracemalloc
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -9,6 +11,7 @@ from scipy.spatial.distance import cdist
 from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.svm import SVC
 
+from optimargin import ODMClassifier, OneClassODM
 from optimargin.kernels import (
     KERNELS,
     CallableKernel,
@@ -198,6 +201,36 @@ def test_the_positive_part_of_weighted_samples_is_that_of_repeated_ones(indefini
     repeated = indefinite[np.ix_(index, index)]
     expected = gram_matrix(Kernel("precomputed"), repeated, np.ones(len(index))).K
     np.testing.assert_allclose(weighted[np.ix_(index, index)], expected, atol=1e-10)
+
+
+def test_a_kernel_that_may_be_indefinite_stays_within_the_memory_limit():
+    X = np.random.default_rng(0).normal(size=(700, 4))
+    sigmoid, matrix = Kernel("sigmoid", gamma=0.4, coef0=-0.3), 8 * 700**2
+
+    def peak_bytes(max_bytes, message):
+        tracemalloc.start()
+        with pytest.raises(ValueError, match=message) if message else nullcontext():
+            gram_matrix(sigmoid, X, np.ones(700), max_bytes)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return peak
+
+    gram_matrix(sigmoid, X[:5], np.ones(5))  # modules are loaded
+    named = r"sigmoid kernel .* 700 samples so, takes up to 16 MB, more than cache_size"
+    assert peak_bytes(1.9 * matrix, named) < 0.1 * matrix  # not even the matrix
+    assert peak_bytes(3.9 * matrix, named) < 3 * matrix  # it is not known before whether it is
+    assert peak_bytes(4.1 * matrix, None) < 4.6 * matrix
+    given = sigmoid(X)
+    gram_matrix(Kernel("precomputed"), given @ given, np.ones(700), 1.1 * matrix)
+    with pytest.raises(ValueError, match=r"precomputed kernel .* 12 MB, more than cache_size"):
+        gram_matrix(Kernel("precomputed"), given, np.ones(700), 2.9 * matrix)
+
+
+def test_estimators_tell_their_limit_to_kernels_that_may_be_indefinite():
+    X = np.random.default_rng(0).normal(size=(60, 4))
+    for model in (ODMClassifier(kernel="sigmoid"), OneClassODM(kernel="sigmoid")):
+        with pytest.raises(ValueError, match="set cache_size to that, or use kernel='rbf'"):
+            model.set_params(cache_size=0.01).fit(X, X[:, 0] > 0)
 
 
 def test_rounding_errors_in_symmetry_are_accepted(X):

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from optimargin.designs import FeatureDesign
 from optimargin.losses import BandLoss
 from optimargin.problems import relative_gap
 from optimargin.solvers import DualCD, Newton
@@ -85,3 +86,19 @@ def test_gaps_below_the_drift_of_w_are_reached():
     found = DualCD(tol=1e-9, max_iter=100).solve(problem)
     assert found.dual_gap <= 1e-9
     check(problem, found, Newton(tol=1e-12, max_iter=100).solve(problem).objective)
+
+
+FAR = [(1e6, np.float32), (1e8, np.float32), (1e8, np.float64), (1e10, np.float64)]
+
+
+@pytest.mark.parametrize(("far", "dtype"), FAR, ids=str)
+def test_rows_far_from_zero_are_solved_as_those_around_it(far, dtype):
+    X, y = two_classes(3000, 20)
+    X = (X + far).astype(dtype)
+    center = X.mean(axis=0, dtype=np.float64)
+    far_away, around = FeatureDesign(X, center), FeatureDesign(X.astype(np.float64) - center)
+    np.testing.assert_allclose(far_away.squared_norms, around.squared_norms, rtol=1e-12)
+    problem = cases.make_problem(BandLoss(1e4, 2.5e3, 0.5), far_away, y, fit_intercept=True)
+    found = DualCD(tol=1e-4, max_iter=1000).solve(problem)
+    assert np.isfinite(found.coef).all()
+    assert found.dual_gap <= 1e-3

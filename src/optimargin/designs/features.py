@@ -4,7 +4,6 @@ from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.utils.extmath import row_norms
 
 from optimargin._core import _dense_products, _sparse_products
 from optimargin._core._rows import CSRRows, DenseRows
@@ -169,12 +168,11 @@ class FeatureDesign(FeatureSpaceDesign):
     @cached_property
     def squared_norms(self):
         """Squared norms of the (centred) rows, of shape (n_samples,)."""
-        if self.is_sparse:
-            norms, n_threads = np.zeros(self.n_samples), n_threads_for(self._size)
-            if self._size:
-                _sparse_products.csr_squared_norms(self.X.data, self.X.indptr, norms, n_threads)
-        else:
-            norms = row_norms(self.X, squared=True).astype(np.float64)
+        if not self.is_sparse:  # of differences: norms of rows far from zero would cancel
+            return super().squared_norms
+        norms, n_threads = np.zeros(self.n_samples), n_threads_for(self._size)
+        if self._size:
+            _sparse_products.csr_squared_norms(self.X.data, self.X.indptr, norms, n_threads)
         if self.center is not None:
             norms += self.center @ self.center - 2 * self.X @ self.center
             np.maximum(norms, 0.0, out=norms)

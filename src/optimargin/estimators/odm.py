@@ -90,7 +90,8 @@ class ODMClassifier(PredictionSets, LandmarkForm, Probabilities):
         Memory for kernel values in MB, for all solvers but "newton", and for approximations.
         Where the whole Gram matrix does not fit, "newton_cg" keeps the values between samples
         outside the band: a large `D` and a small `C2` leave few of them. What does not fit is
-        computed anew.
+        computed anew. A kernel that may not be positive semi-definite ("sigmoid", a function, a
+        matrix) takes up to four whole matrices with any solver, which must fit.
     tol : float, default=1e-4
         The fit ends once the certified duality gap, relative to the objective, is at most
         `tol`. "newton" goes on to the exact optimum, up to rounding: by default fits to at most

@@ -76,7 +76,8 @@ class OneClassODM(OutlierDetector, LandmarkForm):
         The number of landmarks. "auto" doubles it until leave-one-out scores stop rising.
     cache_size : float, default=2000
         Megabytes for kernel values that solvers keep. "newton" needs the whole
-        kernel matrix.
+        kernel matrix. A kernel that may not be positive semi-definite ("sigmoid", a function, a
+        matrix) takes up to four of them with any solver, which must fit.
     tol : float, default=1e-4
         The fit ends once the certified duality gap, relative to the objective, is at most
         `tol`.

@@ -66,7 +66,7 @@ class Kernel(ABC, metaclass=_MakesRegistered):
         """
         from optimargin.kernels.prepared import PreparedKernel
 
-        prepared = PreparedKernel(self, X if Y is None else Y)
+        prepared = PreparedKernel(self, X if Y is None else Y, X.dtype)
         return prepared.block() if Y is None else prepared.against(X)
 
     @property

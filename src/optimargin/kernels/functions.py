@@ -9,6 +9,7 @@ from scipy.sparse import issparse
 
 from optimargin._core._kernels import rbf_in_place
 from optimargin.kernels.base import InnerProductKernel, Kernel, RadialKernel
+from optimargin.kernels.prepared import FILLED_ELEMENTS, row_blocks
 from optimargin.kernels.widths import check_gammas, one_or_each, resolve_gamma
 
 
@@ -173,9 +174,12 @@ class CallableKernel(_GivenKernel):
     name = "given"
 
     def __call__(self, X, Y=None):
-        """Return what the function returns, checked."""
+        """Return what the function returns, checked; it gets both matrices in one container."""
         Y = X if Y is None else Y
-        K = self.function(X, Y)
+        if issparse(X) and not issparse(Y):
+            blocks = row_blocks(*X.shape, n_elements=FILLED_ELEMENTS)
+            return np.concatenate([self(X[rows].toarray(), Y) for rows in blocks])
+        K = self.function(type(Y)(X) if issparse(Y) else X, Y)
         K = K.toarray() if issparse(K) else np.asarray(K)
         if K.shape != (X.shape[0], Y.shape[0]):
             raise ValueError(

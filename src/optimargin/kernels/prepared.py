@@ -19,15 +19,21 @@ _FEW = 0.2  # share of long rows up to which only their values are computed in f
 _TOO_LONG = 1e30  # for float32
 _CANCELS = 1e-10  # squared distance, relative to squared norms, with too few digits
 _DENSE_UP_TO = 512  # features of sparse rows, whose inner products are faster when filled up
+_FULL = 2 / 3  # share of columns that all rows fill, past which sparse rows save no memory
 _BY_VECTOR = 4  # vectors, past which products of matrices are faster, and
 _SHORT_SUM = 512  # products that they add up in float32
 _FILLED = 4  # of so many rows one must have a feature for its mean to be subtracted
+FILLED_ELEMENTS = 1 << 22
+"""Of new sparse rows that are filled up at a time: 32 MB of float64."""
 
 
 class PreparedKernel:
     """A kernel on a fixed set of samples, with what all its values share computed once.
 
-    Sparse rows of few features are filled up: there are far more kernel values than zeros.
+    Samples may be sparse and new rows dense, or the reverse: the same values come of both. Sparse
+    rows of few features are filled up, for there are far more kernel values than zeros; so are
+    those whose columns are nearly all filled once they are centred. Other sparse rows stay as
+    they are.
 
     Distances are small differences of large inner products. So rows are centred, and where they
     are sparse, or many of them long, distances are computed in float64 whatever the precision of
@@ -51,9 +57,10 @@ class PreparedKernel:
     def __init__(self, kernel, X, dtype=None):
         self.kernel = kernel
         self.dtype = np.dtype(X.dtype if dtype is None else dtype)
-        self._is_filled = issparse(X) and X.shape[1] <= _DENSE_UP_TO
-        X = X.toarray() if self._is_filled else X
         self._center = Center(X) if kernel.has_width else None
+        is_full = self._center is not None and self._center.filled_share > _FULL
+        self._fills_up = X.shape[1] <= _DENSE_UP_TO or is_full
+        X = self._filled_up(X)
         precision = np.dtype(np.float64) if kernel.has_width and issparse(X) else self.dtype
         self._X, self._norms = self._convert(X, precision)
         self._long: Any = None  # which rows, where only these need more precision, and
@@ -69,13 +76,15 @@ class PreparedKernel:
 
     def _convert(self, X, precision):
         """Return centred and scaled rows, and their squared norms for kernels of distances."""
-        X = X.toarray() if self._is_filled and issparse(X) else X
-        X = X.astype(np.promote_types(X.dtype, precision), copy=False)
+        X = self._filled_up(X).astype(np.promote_types(X.dtype, precision), copy=False)
         if self._center is not None:
             X = self._center.subtracted_from(X)
         X = _scaled(X, self.kernel.row_scale)
         X = X.astype(precision, copy=False)
         return X, row_norms(X, squared=True) if self.kernel.has_width else None
+
+    def _filled_up(self, X):
+        return X.toarray() if issparse(X) and self._fills_up else X
 
     @property
     def n_samples(self):
@@ -107,6 +116,15 @@ class PreparedKernel:
 
     def against(self, X):
         """Return the kernel values between the rows of `X` and all samples."""
+        out = np.empty((X.shape[0], self.n_samples), dtype=self.dtype)
+        blocks = iter([slice(None)])
+        if issparse(X) and self._fills_up:
+            blocks = row_blocks(*X.shape, n_elements=FILLED_ELEMENTS)
+        for rows in blocks:
+            self._write_against(X[rows], out[rows])
+        return out
+
+    def _write_against(self, X, out):
         new, samples = copy(self), self
         new._X, new._norms = self._convert(X, self._X.dtype)
         if self._long is not None:
@@ -114,7 +132,7 @@ class PreparedKernel:
             new._long = norms > _NEAR_LONG
             if norms.max(initial=0.0) >= _TOO_LONG:
                 new, samples = new._all_precise(), self._all_precise()
-        return new._values(samples, None)
+        new._values(samples, out)
 
     def _all_precise(self):
         """Return the same rows without a copy of lower precision."""
@@ -181,12 +199,11 @@ class PreparedKernel:
 
     def _sharpen(self, values, A, B, close):
         """Compute the values of close rows again, from their differences."""
-        from scipy.spatial.distance import cdist  # slow to import
-
         for i in np.flatnonzero(close.any(axis=1)):
             columns = np.flatnonzero(close[i])
-            squares = cdist(_dense(A[i : i + 1]), _dense(B[columns]), "sqeuclidean")
-            values[i, columns] = self.kernel.profile(squares[0])
+            row = A[i : i + 1].toarray()[0] if issparse(A) else A[i]
+            squares = row_norms(_less(B[columns], row), squared=True)
+            values[i, columns] = self.kernel.profile(squares)
 
 
 def _scaled(X, scale):
@@ -208,7 +225,7 @@ def _close(products, row_norms, column_norms):
 class Center:
     """The centre of rows: distances from it are small, and so are their rounding errors.
 
-    Of sparse rows it is zero, except for features that few rows lack.
+    It is zero but for features that few rows lack, whether rows are dense or sparse.
 
     Parameters
     ----------
@@ -216,29 +233,35 @@ class Center:
     """
 
     def __init__(self, X):
-        n_samples, n_features = X.shape
-        if not issparse(X):
-            self._mean = X.mean(axis=0, dtype=np.float64) if n_samples else np.zeros(n_features)
-            return
-        counts = np.bincount(X.indices, minlength=n_features)
-        self._filled = np.flatnonzero(_FILLED * counts >= max(n_samples, 1))
-        sums = np.bincount(X.indices, X.data, minlength=n_features)
-        self._mean = sums[self._filled] / max(n_samples, 1)
+        if issparse(X):
+            counts = np.bincount(X.indices, minlength=X.shape[1])
+            sums = np.bincount(X.indices, X.data, minlength=X.shape[1])
+        else:
+            counts, sums = np.count_nonzero(X, axis=0), X.sum(axis=0, dtype=np.float64)
+        n_samples = max(X.shape[0], 1)
+        self._mean = np.where(_FILLED * counts >= n_samples, sums / n_samples, 0.0)
+
+    @property
+    def filled_share(self):
+        """The share of features that are filled in sparse rows around the centre."""
+        return np.count_nonzero(self._mean) / self._mean.size
 
     def subtracted_from(self, X):
         """Return the rows of `X` around the centre."""
-        if not issparse(X):
-            return X - self._mean.astype(X.dtype)
-        filled, n_rows = self._filled, X.shape[0]
-        if not filled.size:
-            return X
-        means = np.tile(self._mean.astype(X.dtype), n_rows)
-        indptr = np.arange(n_rows + 1) * filled.size
-        return X - csr_array((means, np.tile(filled, n_rows), indptr), shape=X.shape)
+        return _less(X, self._mean)
 
 
-def _dense(X):
-    return X.toarray() if issparse(X) else X
+def _less(X, row):
+    """Return rows, dense or sparse, minus a dense one whose zeros cost sparse rows nothing."""
+    row = row.astype(X.dtype)
+    if not issparse(X):
+        return X - row
+    filled, n_rows = np.flatnonzero(row), X.shape[0]
+    if not filled.size:
+        return X
+    indptr = np.arange(n_rows + 1) * filled.size
+    subtracted = (np.tile(row[filled], n_rows), np.tile(filled, n_rows), indptr)
+    return X - csr_array(subtracted, shape=X.shape)
 
 
 class RowCache:
@@ -320,9 +343,9 @@ def _sums(values, vectors):
     return total
 
 
-def row_blocks(n_rows, n_columns):
-    """Yield slices of the rows, each of bounded size times `n_columns`."""
-    n_block = max(_BLOCK_ELEMENTS // max(n_columns, 1), 1)
+def row_blocks(n_rows, n_columns, *, n_elements=None):
+    """Yield slices of the rows: of at most `n_elements`, or of a size that stays in cache."""
+    n_block = max((n_elements or _BLOCK_ELEMENTS) // max(n_columns, 1), 1)
     for first in range(0, n_rows, n_block):
         yield slice(first, min(first + n_block, n_rows))
 

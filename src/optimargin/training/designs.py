@@ -108,7 +108,7 @@ def check_square(X):
 def _gram(plan, kernel, X, weight, fit_intercept, notify):
     if kernel.is_precomputed:
         check_square(X)
-    gram = gram_matrix(kernel, X, weight)
+    gram = gram_matrix(kernel, X, weight, plan.max_bytes)
     if gram.projector is not None:
         notify(NegativeSpectrum(kernel, gram.negative_share))
     return MadeDesign(GramDesign(gram.K), gram.projector)

@@ -452,7 +452,7 @@ def _plan_kernel(X, objective, kernel, options):
         )
     exactly = {"exact_up_to": np.inf} if kernel.is_linear and solver == "newton" else {}
     if solver == "newton" or not kernel.is_positive_semidefinite:
-        return Plan(solver, "gram", solver_options=exactly)
+        return Plan(solver, "gram", max_bytes=options.max_bytes, solver_options=exactly)
     if solver == "newton_cg":
         # Iterates are float64; float32 kernel values halve the memory traffic.
         precision = np.float32 if options.tol > _FLOAT32_TOL else np.float64
