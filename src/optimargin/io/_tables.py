@@ -206,7 +206,7 @@ def read_parquet(text, layout, name):
             "reading Parquet needs pyarrow: pip install 'optimargin[parquet]'", name
         ) from None
     try:
-        table = pq.read_table(io.BytesIO(text))
+        table = pq.read_table(io.BytesIO(text), page_checksum_verification=True)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise DataFileError(f"not a readable Parquet file ({error})", name) from None
     names = name_columns(["" if _is_index(n) else n for n in table.column_names])
