@@ -39,7 +39,8 @@ class Chunks(ABC):
         """Return chunk `k`."""
 
     def place(self, k):
-        """Return where chunk `k` comes from, for messages; None if that is not known."""
+        """Return where chunk `k` comes from, for messages, as far as that is known."""
+        return ""
 
     def gather(self, task, *arguments):
         """Return ``task(k, chunk, *arguments)`` of all chunks, in order."""
@@ -58,7 +59,7 @@ class Chunks(ABC):
             return task(*arguments)
         except (ValueError, TypeError) as error:
             place = self.place(k)
-            if place is not None:
+            if place:
                 error.args = (f"{place}: {error}",)
             raise
 
@@ -143,7 +144,9 @@ class NpyChunks(ArrayChunks):
     def __init__(self, X, y=None, sample_weight=None, *, chunk_rows=None):
         paths = {"X": X, "y": y, "sample_weight": sample_weight}
         arrays = {
-            name: _NpyRows(_existing(name, path)) for name, path in paths.items() if path is not None
+            name: _NpyRows(_existing(name, path))
+            for name, path in paths.items()
+            if path is not None
         }
         if len(arrays["X"].shape) != 2:
             raise ValueError(f"X must have two dimensions; {X} has shape {arrays['X'].shape}.")
