@@ -27,6 +27,7 @@ from optimargin.margins import calibration_shift, distribution_from_scores, unwr
 
 _DESCRIBED = 5000  # compute margins of at most this many samples: with a kernel each needs a row
 _SCALES_APART = 100
+_READ_AS = {opt.TaskName.classification: "classes", opt.TaskName.regression: "numbers"}
 _FINEST_GAP = 1e-15  # what is shown of a gap: doubles do not know more
 
 
@@ -53,7 +54,9 @@ class Job:
         self.data, self._model, self._plot = data, model, plot
         has_target = task != opt.TaskName.novelty
         self._format = reading.format
-        self._layout = reading.layout(preparing, has_target=has_target)
+        self._layout = replace(
+            reading.layout(preparing, has_target=has_target), labels=_READ_AS.get(task)
+        )
         self._task_name, self._preparing = task, preparing
 
     def read(self, *, may_regress=False):
@@ -184,6 +187,7 @@ class Job:
             "n_features": samples.X.shape[1],
             "kinds": samples.kinds,
             "zero_based": samples.zero_based,
+            "labels": "numbers" if samples.y is None or samples.y.dtype.kind in "if" else "text",
         }
         estimated = self.report.facts_starting_with("estimated", "baseline")
         notes = {"layout": layout, "n_samples": samples.X.shape[0], **estimated, **notes}

@@ -440,7 +440,7 @@ def class_weights(entries, labels):
     weights = {}
     for entry in entries:
         label, _, weight = entry.rpartition("=")
-        label = label.removeprefix("+")
+        label = label if label in by_text else label.removeprefix("+")
         try:
             weights[by_text[label]] = float(weight)
         except KeyError:

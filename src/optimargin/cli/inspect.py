@@ -39,6 +39,7 @@ def inspect(
         write_plot,
     )
     from optimargin.cli._model import layout_of
+    from optimargin.cli._predictions import as_classes
     from optimargin.cli._tasks import task_of
     from optimargin.io import load_model, read_data, read_model_header
     from optimargin.margins import unwrap
@@ -94,6 +95,13 @@ def inspect(
             raise ValueError(f"{data} has rows without a label: give the training data.")
         elif not hasattr(est, "classes_"):
             samples = replace(samples, y=samples.y.astype(float))
+        else:
+            y = as_classes(samples.y, est.classes_)
+            known = {str(label): label for label in est.classes_.tolist()}
+            odd = next((label for label in y.tolist() if label not in known), None)
+            if odd is not None:
+                raise ValueError(f"{data} has the label {odd!r}, which the model does not know.")
+            samples = replace(samples, y=np.array([known[label] for label in y.tolist()]))
         describe(estimator, samples.X, samples.y, report)
         with report.working("leaving one out"):
             _leave_one_out(estimator, est, samples, report)

@@ -117,7 +117,7 @@ def _read_svmlight(text, layout, name):
     X = csr_matrix((values, indices, indptr), shape=(labels.size, n_features))
     if X.nnz >= _DENSE_FROM * X.shape[0] * X.shape[1]:
         X = X.toarray()
-    return Dataset(X, as_labels(labels), "svmlight", zero_based=bool(zero_based))
+    return Dataset(X, as_labels(labels)[0], "svmlight", zero_based=bool(zero_based))
 
 
 def find_feature(text, number):

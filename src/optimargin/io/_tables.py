@@ -241,9 +241,11 @@ def read_parquet(text, layout, name):
     labels = None
     if choice.label is not None:
         column = table.column(choice.label)
-        labels = np.array(column.to_pylist()) if is_number_type(column.type) else None
-        if labels is None or column.null_count:
+        is_text = column.null_count or not is_number_type(column.type)
+        if is_text or pa.types.is_decimal(column.type):
             labels = as_texts(choice.label)
+        else:
+            labels = column.to_numpy()
     ids = {
         column: as_texts(find_column(column, names, table.num_columns, "--ids", name, 1))
         for column in layout.ids
