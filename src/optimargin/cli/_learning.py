@@ -46,10 +46,7 @@ class Job:
     """
 
     def __init__(self, data, model, plot, *, task, preparing, reading, showing):
-        check_targets(model, plot)
-        opt.refuse_overwriting(model, data=data)
-        opt.refuse_replacing(model)
-        opt.refuse_overwriting(plot, data=data, model=model)
+        check_targets(model, plot, data=data)
         self.report = showing.report()
         self.data, self._model, self._plot = data, model, plot
         has_target = task != opt.TaskName.novelty
@@ -311,11 +308,22 @@ def describe_fit(est, report):
     )
 
 
-def check_targets(model, plot):
-    """Raise an error at once if the model or a plot could not be written in the end."""
+def check_targets(model, plot, /, **read):
+    """Raise an error at once if the model or a plot could not be written in the end.
+
+    Parameters
+    ----------
+    model, plot : Path or None
+    **read : Path or None
+        Files that must not be overwritten, by what they are called.
+    """
     for path in (model, plot):
         if path is not None and not path.parent.is_dir():
             raise ValueError(f"The folder {path.parent} does not exist: create it first.")
+    opt.refuse_overwriting(model, **read)
+    opt.refuse_replacing(model)
+    opt.refuse_overwriting(plot, **{"model": model} | read)
+    opt.refuse_replacing_model(plot)
     if plot is None:
         return
     try:

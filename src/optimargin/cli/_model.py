@@ -20,8 +20,10 @@ def layout_of(path, reading=None, ids=()):
     notes = read_model_header(path)["notes"]
     try:
         layout = Layout(**notes["layout"])
-    except (KeyError, TypeError):  # saved by the library, not by a command
+    except KeyError:  # saved by the library, not by a command
         layout = Layout(n_features=load_model(path).n_features_in_)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"the notes of {path} do not say how to read its data: {error}") from None
     layout = replace(layout, header=None, ids=tuple(ids))
     if reading is None:
         return layout

@@ -113,6 +113,23 @@ class Layout:
     has_labels: bool = True
     labels: str | None = None
 
+    def __post_init__(self):
+        for name in ("drop", "keep", "missing", "ids", "feature_names", "kinds"):
+            texts = getattr(self, name)
+            is_list = isinstance(texts, list | tuple) and all(isinstance(t, str) for t in texts)
+            if not (is_list or (texts is None and name in ("feature_names", "kinds"))):
+                raise TypeError(f"{name} must be a list of text; got {texts!r}.")
+        for name, kinds in {"label": str | int | None, "n_features": int | None}.items():
+            if not isinstance(getattr(self, name), kinds):
+                raise TypeError(f"{name} must not be {getattr(self, name)!r}.")
+        sizes = {len(names) for names in (self.feature_names, self.kinds) if names is not None}
+        if len(sizes | {self.n_features} - {None}) > 1:
+            raise ValueError("feature_names, kinds and n_features speak of different numbers.")
+        choices = {"decimal": (",", "."), "labels": ("classes", "numbers", "text")}
+        for name, known in choices.items():
+            if getattr(self, name) not in (*known, None):
+                raise ValueError(f"{name} must be one of {known} or None.")
+
     @property
     def is_of_model(self) -> bool:
         """Whether a model says what the features are."""
