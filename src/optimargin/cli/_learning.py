@@ -10,6 +10,7 @@ from optimargin.cli import _options as opt
 from optimargin.cli._preparation import (
     describe_preparation,
     make_steps,
+    named,
     scaler_of,
     transformed,
     with_steps,
@@ -188,6 +189,8 @@ class Job:
         }
         estimated = self.report.facts_starting_with("estimated", "baseline")
         notes = {"layout": layout, "n_samples": samples.X.shape[0], **estimated, **notes}
+        if samples.feature_names is not None:
+            model = named(model, samples.feature_names)
         save_model(model, self._model, notes=notes)
         self.report.add("saved", f"{self._model}", model=str(self._model))
 

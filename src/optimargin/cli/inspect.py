@@ -39,10 +39,10 @@ def inspect(
         fit_display,
         write_plot,
     )
-    from optimargin.cli._model import layout_of
+    from optimargin.cli._model import layout_of, load
     from optimargin.cli._predictions import as_classes
     from optimargin.cli._tasks import task_of
-    from optimargin.io import load_model, read_data, read_model_header
+    from optimargin.io import read_data, read_model_header
     from optimargin.margins import unwrap
 
     check_targets(None, save_plot, model=model, data=data)
@@ -50,7 +50,7 @@ def inspect(
         raise typer.BadParameter("--save-plot draws margins: give the samples with --data.")
     report = showing.report()
     header = read_model_header(model)
-    estimator = load_model(model)
+    estimator = load(model)
     est = unwrap(estimator)
     report.add(
         "model",

@@ -60,7 +60,7 @@ def predict(
     Tables may have a target column or not; columns are matched by name. With a target, the
     accuracy or error is shown. Novelty: -1 marks outliers, 1 normal samples.
     """
-    from optimargin.cli._model import layout_of
+    from optimargin.cli._model import layout_of, load
     from optimargin.cli._predictions import (
         describe_predictions,
         p_values_of,
@@ -68,13 +68,13 @@ def predict(
         probabilities_of,
         refuse_line_ends,
     )
-    from optimargin.io import load_model, read_data
+    from optimargin.io import read_data
     from optimargin.io._files import write_bytes
 
     opt.refuse_overwriting(out, data=data, model=model)
     opt.refuse_replacing_model(out)
     report = showing.report(to_stderr=str(out) == "-")
-    estimator = load_model(model)
+    estimator = load(model)
     if scores and not hasattr(estimator, "decision_function"):
         raise typer.BadParameter("--scores: this model predicts numbers; it has no other scores.")
     is_table = bool(opt.listed(ids)) or scores or probabilities or p_values

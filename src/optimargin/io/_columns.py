@@ -55,10 +55,13 @@ class Choice:
 
 def choose_columns(names, n_columns, layout, path, line):
     """Return which columns of a table are features, and which one holds the labels."""
-    dropped = {
-        find_column(column, names, n_columns, "--drop", path, line) for column in layout.drop
+    is_by_name = layout.feature_names is not None and names is not None
+    dropped = {  # new data may lack what was dropped in training
+        find_column(column, names, n_columns, "--drop", path, line)
+        for column in layout.drop
+        if not (is_by_name and column not in names)
     }
-    if layout.feature_names is not None and names is not None:
+    if is_by_name:
         missing = [column for column in layout.feature_names if column not in names]
         if missing:
             raise DataFileError(f"no column {missing[0]!r}, which the model needs", path, line)
