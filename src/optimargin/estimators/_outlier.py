@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import OutlierMixin, _fit_context
 from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
 
-from optimargin._checks import check_sparse
+from optimargin._checks import check_sparse, check_weights
 from optimargin.estimators._base import BaseLearner
 from optimargin.estimators._callbacks import with_callbacks
 from optimargin.estimators._held_out import HeldOutValues
@@ -194,7 +194,7 @@ class OutlierDetector(HeldOutValues, OutlierMixin, BaseLearner):
         True
         """
         X, y, sample_weight = self._training_arguments(X, None, sample_weight)
-        weight = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight)
+        weight = np.ones(len(y)) if sample_weight is None else check_weights(sample_weight, X)
 
         def left_out(rows, *solved):
             share = 1.0 / np.maximum(weight[rows], 1.0)

@@ -134,7 +134,7 @@ class ODMClassifierCV(RelevanceSearch, KernelSelectionCV, _ODMSelectionCV):
         are a last point: ``params`` has them all, ``param_gamma`` their geometric mean, and its
         score is that of the models without each fold; from 1000 samples on, that of samples which
         the widths were not found on. After an interrupt the table holds what was computed until
-        then.
+        then; an estimator that was fitted before keeps that model instead.
     best_estimator_ : ODMClassifier
         The refitted classifier. All its fitted attributes (``classes_``, ``support_``,
         ``dual_coef_``, ``intercept_``, ``objective_``, ``dual_gap_``, ...) are attributes of
