@@ -32,7 +32,7 @@ from optimargin.estimators._classifier import CLASS_WEIGHT, Classifier, no_proba
 from optimargin.estimators._doc_link import DocLinkMixin
 from optimargin.estimators._forms import KERNEL_CONSTRAINTS, LandmarkForm
 from optimargin.estimators._probabilities import HeldOutDecision
-from optimargin.estimators._relevance import relevance_of
+from optimargin.estimators._relevance import Relevance, relevance_of
 from optimargin.estimators._search_results import choice
 from optimargin.estimators._store import StoreMixin, public_attributes
 from optimargin.kernels import KernelChoice
@@ -563,7 +563,7 @@ def _score_or_nan(criterion, decision, truth):
         return np.nan
 
 
-class KernelSelectionCV(BaseSelectionCV):
+class KernelSelectionCV(Relevance, BaseSelectionCV):
     """What estimators with a kernel add: widths, and coefficients where it is linear."""
 
     _parameter_constraints: dict = {

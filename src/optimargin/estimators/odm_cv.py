@@ -116,8 +116,8 @@ class ODMClassifierCV(RelevanceSearch, KernelSelectionCV, _ODMSelectionCV):
     widths_ : ndarray of shape (n_features,)
         The width of each feature, ``1 / sqrt(2 gamma_)``; for the RBF kernel.
     feature_importances_ : ndarray of shape (n_features,)
-        The relevance of each feature: its share of the mean squared distance, in widths, between
-        samples. They sum to one.
+        The relevance of each feature, where `relevance` has found widths: its share of the mean
+        squared distance, in widths, between samples. They sum to one.
     best_params_ : dict
         The chosen parameters by name.
     held_out_score_ : float
