@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 
 import numpy as np
+from sklearn.base import is_outlier_detector
 from sklearn.utils.multiclass import type_of_target
 
 import optimargin
@@ -314,7 +315,13 @@ def task_of(estimator):
     """Return the task of a fitted model."""
     if hasattr(estimator, "classes_"):
         return TASKS["classification"]
-    return TASKS["novelty" if hasattr(unwrap(estimator), "p_values") else "regression"]
+    if not is_outlier_detector(unwrap(estimator)):
+        return TASKS["regression"]
+    if not hasattr(estimator, "predict"):
+        raise ValueError(
+            "This model judges the samples that it was fitted to alone: fit one with novelty=True."
+        )
+    return TASKS["novelty"]
 
 
 def root_mean_square(errors):

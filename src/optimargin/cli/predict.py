@@ -67,6 +67,7 @@ def predict(
         predictions_table,
         probabilities_of,
     )
+    from optimargin.cli._tasks import task_of
     from optimargin.io import load_model, read_data
     from optimargin.io._files import write_bytes
 
@@ -74,6 +75,7 @@ def predict(
     opt.refuse_replacing_model(out)
     report = showing.report(to_stderr=str(out) == "-")
     estimator = load_model(model)
+    task_of(estimator)  # raises for models that have nothing to say about new samples
     if scores and not hasattr(estimator, "decision_function"):
         raise typer.BadParameter("--scores: this model predicts numbers; it has no other scores.")
     with report.working(f"reading {data}"):
