@@ -149,8 +149,9 @@ def test_other_models_have_no_p_values(run, tmp_path):
     assert "--false-alarm-rate has no meaning" in err
 
 
-def test_a_model_that_judges_its_own_rows_has_nothing_to_say_of_others(run, new, tmp_path):
-    path = tmp_path / "own.skops"
+def test_a_model_that_judges_its_own_rows_has_nothing_to_say_of_others(run, tmp_path):
+    path, new = tmp_path / "own.skops", tmp_path / "rows.csv"
+    np.savetxt(new, NEW, delimiter=",", header="a,b,c", comments="")
     save_model(OneClassODM(novelty=False).fit(ROWS), path)
     for command in (("predict", new, path, tmp_path / "out.csv"), ("inspect", path, "--data", new)):
         code, _, err = run(*command)

@@ -395,5 +395,5 @@ def test_odd_rows_of_blocks_are_those_of_chunks(client):
     assert (labels[::100] == -1).all()
     assert not hasattr(model, "predict")
     assert not hasattr(model.to_local(), "predict")
-    with pytest.raises(AttributeError, match="DaskOneClassODM judges .* Set novelty=False"):
+    with pytest.raises(AttributeError, match=r"DaskOneClassODM judges .* Set novelty=False"):
         model.set_params(novelty=True).fit_predict(X)
