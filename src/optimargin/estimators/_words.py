@@ -104,8 +104,8 @@ def _(fact: FewSamples) -> str:
 @_in_words.register
 def _(fact: TiedSamples) -> str:
     return (
-        f"No sample is called odd: {fact.n_tied} have the same, lowest held-out score, more than the "
-        f"share false_alarm_rate={fact.rate:g}. A larger one includes them."
+        f"No sample is called odd: {fact.n_tied} have the same, lowest held-out score, more than "
+        f"the share false_alarm_rate={fact.rate:g}. A larger one includes them."
     )
 
 
