@@ -186,3 +186,20 @@ def test_a_fit_on_a_subsample_first_ends_at_the_same_solution(monkeypatch):
     assert started.objective_ == pytest.approx(plain.objective_, rel=1e-12)
     np.testing.assert_allclose(started.coef_, plain.coef_, rtol=1e-7)
     assert started.n_iter_ <= plain.n_iter_
+
+
+@pytest.mark.filterwarnings("ignore:.*relative duality gap")
+@pytest.mark.parametrize("C1", [None, 1e3, 1e9])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("calibration", [None, "sigmoid"])
+def test_wide_data_are_those_of_the_fit_whatever_penalty_and_shift(C1, dtype, calibration):
+    rng = np.random.default_rng(0)
+    X = (10.0 * rng.normal(size=(60, 200)) + 5.0).astype(dtype)
+    y = X[:, 0] + 0.5 * rng.normal(size=60) > 9.0  # rare: probabilities move the intercept far
+    model = LinearODMClassifier(C1=C1, calibration=calibration).fit(X, y)
+    precise = LinearODMClassifier(C1=C1, tol=1e-12).fit(X.astype(np.float64), y)
+    shift = model.intercept_ - LinearODMClassifier(C1=C1).fit(X, y).intercept_
+    assert (shift[0] != 0) == (calibration is not None)
+    expected = precise.loo_decision_function(exact=True) + shift
+    found = model.loo_decision_function(exact=True)
+    np.testing.assert_allclose(found, expected, atol=1e-5 * max(np.abs(shift[0]), 1.0))

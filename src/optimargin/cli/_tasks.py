@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 
 import numpy as np
+from sklearn.base import is_outlier_detector
 
 import optimargin
 from optimargin.io._dataset import looks_like_measurements
@@ -311,7 +312,13 @@ def task_of(estimator):
     """Return the task of a fitted model."""
     if hasattr(estimator, "classes_"):
         return TASKS["classification"]
-    return TASKS["novelty" if hasattr(unwrap(estimator), "p_values") else "regression"]
+    if not is_outlier_detector(unwrap(estimator)):
+        return TASKS["regression"]
+    if not hasattr(estimator, "predict"):
+        raise ValueError(
+            "This model judges the samples that it was fitted to alone: fit one with novelty=True."
+        )
+    return TASKS["novelty"]
 
 
 def root_mean_square(errors):

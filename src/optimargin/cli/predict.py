@@ -68,6 +68,7 @@ def predict(
         probabilities_of,
         refuse_line_ends,
     )
+    from optimargin.cli._tasks import task_of
     from optimargin.io import read_data
     from optimargin.io._files import write_bytes
 
@@ -75,6 +76,7 @@ def predict(
     opt.refuse_replacing_model(out)
     report = showing.report(to_stderr=str(out) == "-")
     estimator = load(model)
+    task_of(estimator)  # raises for models that have nothing to say about new samples
     if scores and not hasattr(estimator, "decision_function"):
         raise typer.BadParameter("--scores: this model predicts numbers; it has no other scores.")
     is_table = bool(opt.listed(ids)) or scores or probabilities or p_values

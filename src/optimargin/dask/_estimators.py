@@ -361,7 +361,7 @@ class DaskOneClassODM(DaskOutlierDetector):
 
     Parameters
     ----------
-    C1, C2, D, degree, coef0, false_alarm_rate, tol, max_iter, random_state
+    C1, C2, D, degree, coef0, false_alarm_rate, novelty, tol, max_iter, random_state
         As for `OneClassODM`.
     kernel : {"rbf", "linear", "poly"}, default="rbf"
         As for `OneClassODM`.
@@ -374,7 +374,7 @@ class DaskOneClassODM(DaskOutlierDetector):
 
     Attributes
     ----------
-    offset_, support_vectors_, dual_coef_, intercept_, gamma_
+    offset_, held_out_scores_, support_vectors_, dual_coef_, intercept_, gamma_
         As for `OneClassODM`; the support vectors are the landmarks.
     C1_, C2_, n_iter_, objective_, dual_gap_, solver_
         As for `OneClassODM`.
@@ -414,6 +414,7 @@ class DaskOneClassODM(DaskOutlierDetector):
         degree=3,
         coef0=0.0,
         false_alarm_rate=0.05,
+        novelty=True,
         n_components=500,
         tol=1e-4,
         max_iter=1000,
@@ -429,6 +430,7 @@ class DaskOneClassODM(DaskOutlierDetector):
         self.degree = degree
         self.coef0 = coef0
         self.false_alarm_rate = false_alarm_rate
+        self.novelty = novelty
         self.n_components = n_components
         self.tol = tol
         self.max_iter = max_iter

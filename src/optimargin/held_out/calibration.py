@@ -14,6 +14,9 @@ left out at a time.
 
 Where the samples are many, models without each of a few folds take the place of those without one
 sample; `optimargin.training.plan.plan_calibration` decides.
+
+Where the odd ones among the samples themselves are looked for, the scores s_i are all that is kept,
+and the threshold is between those of the share asked for and the others.
 """
 
 from dataclasses import dataclass, replace
@@ -28,6 +31,7 @@ from optimargin.solvers import Newton, NewtonCG
 from optimargin.training.plan import plan_calibration
 
 _TIE = 1e-6  # relative difference of scores that are the same but for rounding
+_SAME = 1e-9  # the same of scores of one fit, which are about one
 _ROUNDING = 1e-9  # of a number of samples
 _DIGITS = 6  # of a number of samples that are not rounding
 _MOST = 1e200  # that all samples may count
@@ -42,10 +46,28 @@ class FewSamples:
     rate : float
     total : float
         The sum of the weights.
+    needed : float
+        What it has to be.
     """
 
     rate: float
     total: float
+    needed: float
+
+
+@dataclass(frozen=True)
+class TiedSamples:
+    """More samples than a share have the smallest score.
+
+    Attributes
+    ----------
+    rate : float
+        The share.
+    n_tied : int
+    """
+
+    rate: float
+    n_tied: int
 
 
 def threshold(scores, count, rate):
@@ -72,6 +94,37 @@ def threshold(scores, count, rate):
     wanted = np.floor(rate * (reached[-1] + 1) * (1 + _ROUNDING))
     place = np.searchsorted(reached, wanted - _ROUNDING * reached[-1])
     return float(scores[order[min(place, order.size - 1)]]), bool(wanted >= 1)
+
+
+def dividing_line(scores, count, rate):
+    """Return the score that a share `rate` of the samples themselves is below.
+
+    Samples of the same score are on one side: that which is nearer to the share.
+
+    Parameters
+    ----------
+    scores, count, rate
+        As in `threshold`.
+
+    Returns
+    -------
+    line : float
+        Halfway between the scores on its sides.
+    n_tied : int
+        Where no sample is below: how many have the smallest score. Else zero.
+    """
+    order = np.argsort(scores, kind="stable")
+    ordered, total = scores[order], count.sum()
+    steps = np.append(0, np.flatnonzero(np.diff(ordered) > _SAME) + 1)  # numbers below, but all
+    shares = np.append(0.0, np.cumsum(count[order]))[steps] / total
+    last = int(np.searchsorted(shares, rate * (1 + _ROUNDING), side="right")) - 1
+    is_single = last + 1 == steps.size or (shares[last + 1] - shares[last]) * total <= 1 + _ROUNDING
+    if not is_single and shares[last + 1] - rate < rate - shares[last]:
+        last += 1
+    n_below = steps[last]
+    if n_below == 0:
+        return float(ordered[0] - _SAME), int(np.append(steps, order.size)[1])
+    return float(ordered[n_below - 1 : n_below + 1].mean()), 0
 
 
 @dataclass(frozen=True)
@@ -218,14 +271,17 @@ class Calibration:
     ----------
     offset : float
         The threshold of scores.
+    scores : ndarray of shape (n_samples,)
+        The scores it comes from.
     models : list of Solution
         Those that are stored beside the model, if any.
-    reference : LeaveOneOutReference or FoldReference
+    reference : LeaveOneOutReference, FoldReference or None
         Over all samples, in their order; its coefficients are those of `models`, once these
-        are expressed by support vectors.
+        are expressed by support vectors. None where no new samples will be asked about.
     """
 
     offset: float
+    scores: np.ndarray
     models: list
     reference: Any
 
@@ -240,6 +296,8 @@ class Calibration:
         """
         model, others = fit.model.split(1)
         reference = self.reference
+        if reference is None:
+            return replace(fit, calibrated=_attributes(self.offset, scores=self.scores))
         if self.models:
             reference = replace(reference, coef=others.dual_coef)
         else:
@@ -265,9 +323,12 @@ class Calibrator:
     ----------
     rate : float
         Of false alarms.
+    novelty : bool, default=True
+        Whether new samples will be asked about, or those of the fit alone.
     """
 
     rate: float
+    novelty: bool = True
 
     def __call__(self, problem, solution, *, kernel, count, options, notify) -> Calibration:
         """Return the calibration.
@@ -289,10 +350,14 @@ class Calibrator:
         reference: Any = None if system is None else _without_each(system, count)
         scores = None if system is None else reference.scores
         models: list = []
-        if not plan.stores_leave_one_out:
+        if scores is None or (self.novelty and not plan.stores_leave_one_out):
             reference, models = _without_folds(problem, point, system, count, plan.n_folds, options)
-        offset = self._offset(reference.scores if scores is None else scores, count, notify)
-        return Calibration(offset, models, reference)
+        if scores is None:
+            scores = reference.scores
+        offset = self._offset(scores, count, notify)
+        if not self.novelty:
+            return Calibration(offset, scores, [], None)
+        return Calibration(offset, scores, models, reference)
 
     def of_folds(self, fit, scores, count, fold, *, notify):
         """Return a fit of the model and of those without one fold as the fit of the model.
@@ -306,27 +371,39 @@ class Calibrator:
         notify : callable
         """
         model, others = fit.model.split(1)
-        shares, total = _shares(count)
-        reference = FoldReference(scores, shares, total, fold, others.dual_coef)
-        offset = self._offset(scores, count, notify)
+        used = count > 0
+        offset = self._offset(scores[used], count[used], notify)
+        reference = None
+        if self.novelty:
+            shares, total = _shares(count[used])
+            reference = FoldReference(scores[used], shares, total, fold[used], others.dual_coef)
         return replace(
             fit,
             model=model,
             n_iter=fit.n_iter[:1],
             objective_value=fit.objective_value[:1],
             dual_gap=fit.dual_gap[:1],
-            calibrated=_attributes(offset, reference),
+            calibrated=_attributes(offset, reference, scores),
         )
 
     def _offset(self, scores, count, notify):
-        offset, is_reached = threshold(scores, count, self.rate)
-        if not is_reached:
-            notify(FewSamples(self.rate, float(count.sum())))
+        total, needed = float(count.sum()), 1 / self.rate
+        if self.novelty:
+            offset, is_reached = threshold(scores, count, self.rate)
+            if not is_reached:
+                notify(FewSamples(self.rate, total, needed - 1))  # a new sample is one more
+            return offset
+        offset, n_tied = dividing_line(scores, count, self.rate)
+        if n_tied:
+            few = total < needed * (1 - _ROUNDING)
+            notify(FewSamples(self.rate, total, needed) if few else TiedSamples(self.rate, n_tied))
         return offset
 
 
-def _attributes(offset, reference):
-    """Return what a fitted estimator keeps."""
+def _attributes(offset, reference=None, scores=None):
+    """Return what a fitted estimator keeps: a reference, or else the scores of its samples."""
+    if reference is None:
+        return {"offset_": offset, "held_out_scores_": scores}
     return {"offset_": offset, "_reference": as_arrays(reference)}
 
 

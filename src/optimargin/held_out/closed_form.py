@@ -71,38 +71,30 @@ def leave_one_out(problem, coef, intercept, *, share=None, exact=False):
     if exact:
         share = np.ones(decision.size) if share is None else share
         for row in system.active:
-            decision[row] = _left_out(system, np.array([row]), share=share[row])[0]
+            point = point_without(system, np.array([row]), share[row])
+            decision[row] = point.decision[row] + point.intercept
     return decision
 
 
-def leave_folds_out(problem, coef, intercept, folds, *, exact=False):
-    """Return the decision value of each sample for the model fitted without its fold.
+def models_without(problem, coef, intercept, folds, *, exact=False):
+    """Yield the models fitted without each fold.
 
     Parameters
     ----------
     problem, coef, intercept, exact
         As in `leave_one_out`.
     folds : iterable of ndarray
-        The samples of each fold; every sample must be in exactly one.
+        The samples of each fold.
 
-    Returns
-    -------
-    decision : ndarray of shape (n_samples,)
+    Yields
+    ------
+    coef : ndarray of shape (n_coef,)
+    intercept : float
     """
     system = active_system(problem, problem.point(coef, intercept))
-    decision = np.empty(problem.design.n_samples)
     for rows in folds:
-        decision[rows] = _left_out(system, np.asarray(rows), exact=exact)
-    return decision
-
-
-def _left_out(system, rows, *, share=1.0, exact=True):
-    """Return the decision values of `rows` for the model without them, or a share of them."""
-    if not exact:
-        model = system.model_without(rows) if share == 1.0 else system.point
-        return system.problem.design.decision(model.coef)[rows] + model.intercept
-    point = point_without(system, rows, share)
-    return point.decision[rows] + point.intercept
+        model = point_without(system, rows) if exact else system.model_without(rows)
+        yield model.coef, model.intercept
 
 
 def point_without(system, rows, share=1.0):

@@ -196,6 +196,7 @@ class SampleModels:
     """
 
     own: np.ndarray
+    _trained: TrainedOn
     _rebuilt: Any
     _models: list
     _solutions: list
@@ -226,7 +227,7 @@ class SampleModels:
             problem.target.scale.restored(each.own)
             for each, (problem, *_) in zip(models, solutions, strict=True)
         ]
-        return cls(np.stack(own, axis=1), rebuilt, models, solutions)
+        return cls(np.stack(own, axis=1), trained, rebuilt, models, solutions)
 
     def values(self, X, decision, k):
         """Return what every model says about new samples.
@@ -245,7 +246,7 @@ class SampleModels:
         """
         models, scale = self._models[k], self._solutions[k][0].target.scale
         out = np.repeat(decision[:, None], models.own.size, axis=1)
-        new = self._rebuilt.coordinates(X, models.active)
+        new = self._coordinates(X, models.active)
         whole = (decision - scale.center) / scale.unit
         with blas_threads_for(models.own.size):
             out[:, models.active] = scale.restored(models.decisions(whole, new))
@@ -258,7 +259,7 @@ class SampleModels:
         """
         problem, *solution = self._solutions[k]
         system = active_system(problem, problem.point(*solution))
-        new = self._rebuilt.coordinates(X, np.arange(problem.design.n_samples))
+        new = self._coordinates(X, np.arange(problem.design.n_samples))
         scale = problem.target.scale
         values = np.repeat((new @ solution[0] + system.point.intercept)[:, None], len(self.own), 1)
         own = system.decision.copy()
@@ -267,6 +268,12 @@ class SampleModels:
             values[:, i] = new @ point.coef + point.intercept
             own[i] = point.decision[i] + point.intercept
         return scale.restored(values), scale.restored(own)
+
+    def _coordinates(self, X, active):
+        """Return new samples as closed forms need them; kernel values are those of all samples."""
+        if self._trained.is_square:
+            X = X[:, self._trained.distinct.first]
+        return self._rebuilt.coordinates(X, active)
 
 
 def _merged(model, distinct, X):
