@@ -2,14 +2,14 @@
 
 Problem    min over w, b   1/2 |w|^2 + sum_i w_i l(s_i (t_i - phi_i' w - b))
 
-The linear system is that of `_systems`, with c_i = w_i l''(r_i) and the intercept eliminated.
+The linear system is that of `optimargin.systems`, with c_i = w_i l''(r_i) and the intercept eliminated.
 
 Feature space   (I + Phi' (C - C 1 1' C / 1'C1) Phi) dw = -grad: one product reads every
     active row once. Preconditioned by the diagonal; ended when the quadratic model no longer
     improves, because a better step on a model that the next active set will change is wasted,
     or when the residual r is small enough: 1/2 |r|^2 is the duality gap after the step if the
     active set stays.
-Sample space    M = I + C^1/2 K C^1/2 for the two right-hand sides of `_systems` at once, so
+Sample space    M = I + C^1/2 K C^1/2 for the two right-hand sides of `systems.samples` at once, so
     that the intercept costs no further pass over K. Preconditioned with a Nystrom
     approximation K ~ B B' from a few landmark columns, by Woodbury's identity
     (I + A A')^-1 = I - A (I + A'A)^-1 A',  A = C^1/2 B. More landmarks where CG is slow. The
@@ -35,9 +35,9 @@ from optimargin.designs.features import FeatureDesign
 from optimargin.designs.gram import GramDesign
 from optimargin.problems.base import relative_gap
 from optimargin.problems.certificates import coefficient_gap, gap_with_rounding
-from optimargin.solvers._systems import eliminate_intercept
 from optimargin.solvers.base import Solution, Solver
 from optimargin.solvers.newton import Newton
+from optimargin.systems.samples import eliminate_intercept
 
 _MAX_CG = 200
 FINEST = 1e-13  # no system is solved more precisely than this
