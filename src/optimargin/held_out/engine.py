@@ -5,7 +5,6 @@ from functools import singledispatch
 from typing import Any
 
 import numpy as np
-from scipy.sparse import issparse
 from sklearn.utils.extmath import safe_sparse_dot
 
 from optimargin.designs import FeatureDesign, GramDesign, LinearGramDesign
@@ -112,13 +111,13 @@ def _(data: FoldedData, objective_type, targets, fit_intercept):
 
 @make_refitter.register
 def _(data: LinearData, objective_type, targets, fit_intercept):
-    plan = plan_refitter(objective_type, data.X.shape, issparse(data.X))
+    plan = plan_refitter(objective_type, data.X)
     is_additive = issubclass(objective_type, AdditiveObjective)
     is_few = data.X.shape[0] <= _INNER_PRODUCTS_UP_TO and own_rows(targets)[0] is not None
     if plan.in_samples or (is_additive and is_few):
         gram = LinearGramDesign(data.X, data.center)
         K_test = data.test_products()
-        if plan_refitter(objective_type).compiled:
+        if plan.compiled:
             return GramRefitter(gram.K, targets, fit_intercept, K_test, gram)
         make = NewtonRefitter if is_additive else LDMSampleRefitter
         return make(gram, targets, fit_intercept, None if K_test is None else GramTest(K_test))

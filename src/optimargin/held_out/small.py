@@ -179,8 +179,9 @@ class GramRefitter(Refitter):
         scales = [target.scale for target in self.targets]
         theta = np.empty((len(objectives), outputs.rows.size))
         intercept = np.empty((len(objectives), len(scales)))
-        for p, objective in enumerate(objectives):
-            self._solve(outputs, _numbers([objective.loss(scale) for scale in scales]))
+        numbers = [_numbers([each.loss(scale) for scale in scales]) for each in objectives]
+        for p, of_point in enumerate(numbers):
+            self._solve(outputs, of_point)
             theta[p], intercept[p] = outputs.systems.theta, outputs.systems.intercept
         for k, own in enumerate(outputs.own):
             part = theta[:, outputs.starts[k] : outputs.starts[k + 1]]

@@ -11,6 +11,8 @@ Reference: S. S. Keerthi and D. DeCoste, A modified finite Newton method for fas
 large scale linear SVMs, JMLR 6 (2005).
 """
 
+from abc import ABC, abstractmethod
+
 import numpy as np
 
 from optimargin._threads import FACTORISE_ALONE_UP_TO
@@ -103,34 +105,91 @@ class Newton(Solver):
             coef, intercept = self._start(problem, system)
         point = problem.point(coef, intercept)
         done = _EXACT_GAP if system.operations <= self.exact_up_to else self.tol
-        n_iter = 1
-        if point.relative_gap <= done:
-            return Solution.from_point(point, n_iter)
-        curvature = point.curvature
-        for n_iter in self.iterations():  # noqa: B007
-            direction = system.step(point, curvature)
-            moved, length = problem.step(point, *direction)
-            # The gap may rise on the way; if the objective does not decrease either, only
-            # rounding error is left.
-            descended = moved.value < point.value - 1e-14 * abs(point.value)
-            progress = length > 0 and (descended or moved.gap < 0.5 * point.gap)
-            # If nothing decreased, the step length is rounding noise: treat it as a full step.
-            is_final = length == 1 or not descended
-            same_active_set = is_final and np.array_equal(moved.curvature, point.curvature)
-            start = point
-            if moved.value <= point.value or moved.gap < point.gap:
-                point = moved
-            # Samples that stop a step short sit at a kink of the loss, beyond which their
-            # curvature is larger: it is kept until a long step is possible again.
-            stiffer = moved.curvature
-            if length <= _SHORT_STEP:
-                stiffer = np.maximum(curvature, stiffer)
-                if np.array_equal(stiffer, curvature):
-                    beyond = problem.curvature_after(start, *direction)
-                    stiffer = np.maximum(stiffer, beyond)
-                progress = progress or not np.array_equal(stiffer, curvature)
-            curvature = stiffer
-            settled = same_active_set and point.relative_gap <= self.tol
-            if settled or not progress or point.relative_gap <= done:
+        return Solution.from_point(*descend(self, _FactoredSteps(self, problem, system, done), point))
+
+
+class Steps(ABC):
+    """Where Newton steps come from, and which of them are taken.
+
+    Attributes
+    ----------
+    done : float
+        The relative gap at which there is no need for another step.
+    """
+
+    done: float
+
+    @abstractmethod
+    def take(self, point):
+        """Return the end of the next step, and its length."""
+
+    @abstractmethod
+    def accept(self, point, moved, length):
+        """Return where to go on from, and whether to end there."""
+
+    def finish(self, point):
+        """Return the last iterate as it is to be kept."""
+        return point
+
+
+def descend(solver, steps, point):
+    """Take Newton steps until the gap is small, or until nothing is gained any more.
+
+    Parameters
+    ----------
+    solver : Solver
+        Whose iterations are counted.
+    steps : Steps
+    point : Point
+
+    Returns
+    -------
+    point : Point
+    n_iter : int
+    """
+    n_iter = 1
+    if point.relative_gap > steps.done:
+        for n_iter in solver.iterations():  # noqa: B007
+            point, is_last = steps.accept(point, *steps.take(point))
+            if is_last or point.relative_gap <= steps.done:
                 break
-        return Solution.from_point(point, n_iter)
+    return steps.finish(point), n_iter
+
+
+class _FactoredSteps(Steps):
+    """Steps of an `ActiveSystem`.
+
+    Samples that stop a step short sit at a kink of the loss, beyond which their curvature is
+    larger: it is kept until a long step is possible again.
+    """
+
+    def __init__(self, solver, problem, system, done):
+        self._tol, self._problem, self._system, self.done = solver.tol, problem, system, done
+        self._curvature = self._direction = None
+
+    def take(self, point):
+        if self._curvature is None:
+            self._curvature = point.curvature
+        self._direction = self._system.step(point, self._curvature)
+        return self._problem.step(point, *self._direction)
+
+    def accept(self, point, moved, length):
+        # The gap may rise on the way; if the objective does not decrease either, only
+        # rounding error is left.
+        descended = moved.value < point.value - 1e-14 * abs(point.value)
+        progress = length > 0 and (descended or moved.gap < 0.5 * point.gap)
+        # If nothing decreased, the step length is rounding noise: treat it as a full step.
+        is_final = length == 1 or not descended
+        same_active_set = is_final and np.array_equal(moved.curvature, point.curvature)
+        stiffer = moved.curvature
+        if length <= _SHORT_STEP:
+            stiffer = np.maximum(self._curvature, stiffer)
+            if np.array_equal(stiffer, self._curvature):
+                beyond = self._problem.curvature_after(point, *self._direction)
+                stiffer = np.maximum(stiffer, beyond)
+            progress = progress or not np.array_equal(stiffer, self._curvature)
+        self._curvature = stiffer
+        if moved.value <= point.value or moved.gap < point.gap:
+            point = moved
+        settled = same_active_set and point.relative_gap <= self._tol
+        return point, settled or not progress
