@@ -9,7 +9,8 @@ from sklearn.utils.extmath import safe_sparse_dot
 
 from optimargin.designs import FeatureDesign, GramDesign, LinearGramDesign
 from optimargin.held_out.ldm import LDMFeatureRefitter, LDMSampleRefitter
-from optimargin.held_out.refitter import FeatureTest, GramTest, NewtonRefitter, own_rows
+from optimargin.held_out.newton import NewtonRefitter
+from optimargin.held_out.refitter import FeatureTest, GramTest, own_rows
 from optimargin.held_out.small import GramRefitter
 from optimargin.objectives import AdditiveObjective
 from optimargin.training.plan import plan_refitter

@@ -10,26 +10,25 @@ solve starts. What a solve found is returned, with all that can be asked of it:
 
 It is valid until the next solve of the same refitter. An output that is asked for some of the
 samples only, as a pair of classes is, has a system of its own rows. A sample that takes no part in
-an output is held out of it anyway: its value is that of the model itself. `NewtonRefitter` works
-for every design and every additive objective; `optimargin.held_out.small` has the compiled one for
-the band loss, `optimargin.held_out.ldm` those of the large margin distribution machine.
+an output is held out of it anyway: its value is that of the model itself.
+
+`optimargin.held_out.newton` works for every design and every additive objective,
+`optimargin.held_out.small` is the compiled one for the band loss, `optimargin.held_out.ldm` has
+those of the large margin distribution machine.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from optimargin._threads import for_each
 from optimargin.designs import LINEAR_DESIGNS
 from optimargin.designs.base import FeatureSpaceDesign
-from optimargin.solvers import Newton
-from optimargin.systems import FeatureSystem, Folds, OutlivedError, make_system, system_of
-
-_FEW = 200  # rows of an output, up to which threads wait for the interpreter
+from optimargin.systems import Folds, OutlivedError
+from optimargin.targets import Target
 
 
 @dataclass(frozen=True)
@@ -188,201 +187,151 @@ def shared_curvature(losses, targets):
     return constants.pop() * first
 
 
-@dataclass
-class Part:
-    """Outputs that share a system, and the rows of it.
+@dataclass(frozen=True)
+class Layout:
+    """Where flat arrays hold what belongs to the rows of outputs: output by output.
 
     Attributes
     ----------
-    rows : ndarray or None
-        None for all samples.
-    outputs : list of int
-    targets : list of Target
-        On these rows.
-    design : Design
-    test : GramTest, FeatureTest or None
-    system : ActiveSystem
-    coef, decision : ndarray or None
-        Of the last solution of a single output, from which the next solve starts.
-    intercept : float
+    order : ndarray of shape (n_outputs,)
+        Which output comes when.
+    own : list of ndarray
+        The rows of each of them.
+    target : Target
+        Of all rows of all of them, flat.
+    n_samples : int
     """
 
-    rows: Any
-    outputs: list
-    targets: list
-    design: Any = None
-    test: Any = None
-    system: Any = None
-    coef: Any = None
-    decision: Any = None
-    intercept: float = 0.0
+    order: np.ndarray
+    own: list
+    target: Target
+    n_samples: int
 
-    def values_in(self, out):
-        """Return what belongs to this part, of an array of shape (..., n_samples, n_outputs)."""
-        some = out[..., self.outputs]
-        return some if self.rows is None else some[..., self.rows, :]
+    @classmethod
+    def of(cls, targets, rows, groups):
+        """Return the layout of groups of outputs, which share their rows.
 
-    def put_into(self, out, values):
-        """Put what belongs to this part into such an array."""
-        if self.rows is None:
-            out[..., self.outputs] = values
-        else:
-            out[..., self.rows[:, None], self.outputs] = values
+        Parameters
+        ----------
+        targets : list of Target
+        rows : list of ndarray or None
+            Of each output; None for all samples.
+        groups : list of list of int
+        """
+        n_samples = targets[0].n_samples
+        rows = [np.arange(n_samples) if own is None else own for own in rows]
+        order = np.concatenate(groups)
+        value, orientation, weight = (
+            np.concatenate([getattr(targets[k], name)[rows[k]] for k in order])
+            for name in ("value", "orientation", "weight")
+        )
+        target = Target(value, orientation, weight)
+        return cls(order, [rows[k] for k in order], target, n_samples)
 
-    def use(self, design, test, fit_intercept, folds):
-        """Go on with a design of all samples; coefficients of samples stay a start."""
-        if self.rows is not None:
-            take = design.take if isinstance(design, FeatureSpaceDesign) else design.part
-            design, test = take(self.rows), None if test is None else test.take(self.rows)
-        self.design, self.test = design, test
-        if folds is None:
-            self.system = make_system(design, fit_intercept=fit_intercept)
-        else:
-            self.system = FeatureSystem(design, fit_intercept=fit_intercept, folds=folds)
-        if isinstance(design, FeatureSpaceDesign):
-            self.coef = None
+    @cached_property
+    def rows(self):
+        """The row of each entry of flat arrays."""
+        return np.concatenate(self.own)
 
-    def solve(self, problem, solver):
-        """Return the solution of the only output, from the last one."""
-        if self.coef is None and self.decision is not None:
-            # Other features: the active set is what is known.
-            _, pull, curvature = problem.loss.evaluate(self.decision, problem.target)
-            aim = self.decision.copy()
-            active = curvature > 0
-            aim[active] += pull[active] / curvature[active]
-            found = self.system.move(curvature, aim[:, None], aim[:, None])
-            self.coef, self.intercept = found.coef[:, 0], float(found.intercept[0])
-        solution = solver.solve_with(self.system, problem, self.coef, self.intercept)
-        self.coef, self.intercept = solution.coef, solution.intercept
-        self.decision = solution.decision
-        return solution
+    @cached_property
+    def output(self):
+        """The output of each entry of flat arrays."""
+        return np.repeat(self.order, [own.size for own in self.own])
+
+    @cached_property
+    def places(self):
+        """Where each output is in flat arrays, in the order of these."""
+        ends = np.cumsum([own.size for own in self.own])
+        return [slice(end - own.size, end) for own, end in zip(self.own, ends, strict=True)]
+
+    @cached_property
+    def groups(self):
+        """Samples that take part in the same outputs, as those of a class do, and these outputs."""
+        takes_part = np.zeros((self.order.size, self.n_samples), dtype=bool)
+        takes_part[self.output, self.rows] = True
+        kinds, kind = np.unique(takes_part, axis=1, return_inverse=True)
+        return [
+            (np.flatnonzero(kind.ravel() == k), np.flatnonzero(outputs))
+            for k, outputs in enumerate(kinds.T)
+        ]
+
+    def flat(self, values):
+        """Return flat values of an array of shape (..., n_samples, n_outputs)."""
+        return np.ascontiguousarray(values[..., self.rows, self.output])
+
+    def spread(self, out, flat):
+        """Put flat values where they belong in such an array, and return it."""
+        out[..., self.rows, self.output] = flat
+        return out
+
+    def take(self, place, rows):
+        """Return the target of some rows of a place of flat arrays."""
+        target = self.target
+        parts = (part[place][rows] for part in (target.value, target.orientation, target.weight))
+        return Target(*parts)
+
+    def in_order(self, values):
+        """Return values of the outputs in the order of the targets."""
+        out = np.empty(self.order.size)
+        out[self.order] = values
+        return out
 
 
-class NewtonRefitter(Refitter):
-    """Problems of any loss over any design.
+class SystemsSolved(Solved):
+    """Solutions of additive problems, whose systems answer all that is asked of them.
+
+    A subclass asks the systems, in flat arrays.
 
     Parameters
     ----------
-    design : Design
-    targets : list of Target
-        Of positive weights on the rows that an output is asked for, else of zero ones.
-    fit_intercept : bool
-    test : GramTest or FeatureTest, default=None
-    folds : Folds, default=None
-        Those that will be left out; sums over them are kept.
-    tol : float, default=1e-12
-        Of the relative gap.
-    exact : bool, default=True
-        Whether cheap solves go on until the active set is final.
+    refitter : Refitter
+        With a `design`, a `test` and `has_own_rows`.
+    layout : Layout
+    losses : list of Loss
+        Of each output.
+    number : int
+        Of the solve; the refitter's `number` is that of the last one.
+    coef : ndarray of shape (n_coef, n_outputs)
+        In the representation of the design.
+    intercept, objective, dual_gap : ndarray of shape (n_outputs,)
     """
 
-    def __init__(
-        self, design, targets, fit_intercept, test=None, folds=None, *, tol=1e-12, exact=True
-    ):
-        self.targets, self.fit_intercept, self.folds = targets, fit_intercept, folds
-        self._solver = Newton(tol=tol, max_iter=1000, **({} if exact else {"exact_up_to": 0}))
-        # Sums over folds are those of all samples: some of no weight take no part.
-        rows = own_rows(targets) if folds is None else [None] * len(targets)
-        self.has_own_rows = rows[0] is not None
-        self.number = 0  # of solves
-        self._each = [
-            Part(own, [k], [target if own is None else target.take(own, 1.0)])
-            for k, (target, own) in enumerate(zip(targets, rows, strict=True))
-        ]
-        self.change_design(design, test)
+    def __init__(self, refitter, layout, losses, coef, intercept, objective, dual_gap):
+        self._refitter, self._layout, self._losses = refitter, layout, losses
+        self._design, self._test, self._number = refitter.design, refitter.test, refitter.number
+        self._coef, self._offset = coef, intercept
+        self.objective, self.dual_gap = objective, dual_gap
 
-    def change_design(self, design, test=None):
-        """Go on with other features, or other kernel values, of the same samples."""
-        self.design, self.test = design, test
-        self._is_new = dict.fromkeys(["each", "all"], True)
+    def _check_number(self):
+        if self._number != self._refitter.number:
+            raise OutlivedError("The problems were solved again since this solution was found.")
 
-    def change_kernel(self, K, test=None):
-        """Go on with other kernel values."""
-        self.change_design(type(self.design)(K), None if test is None else GramTest(test))
+    @abstractmethod
+    def _left_out(self):
+        """Return the values of samples for the models without each, flat."""
 
-    def _parts(self, together):
-        """Return the parts: one per output, or one of all outputs."""
-        parts = self._all if together else self._each
-        name = "all" if together else "each"
-        if self._is_new[name]:
-            for part in parts:
-                part.use(self.design, self.test, self.fit_intercept, self.folds)
-            self._is_new[name] = False
-        return parts
+    @abstractmethod
+    def _folds_left_out(self, folds):
+        """Return values, of shape (n_repeats, n_flat), and what differentiates by them.
 
-    @cached_property
-    def _all(self):
-        return [Part(None, list(range(len(self.targets))), self.targets)]
+        That is a function of flat slopes, which returns derivatives by the aims and by the
+        logarithms of curvatures, both flat, and a list of `Form`.
+        """
 
-    def solve(self, objective):
-        """Solve the problem of every output."""
-        self.number += 1
-        losses = [objective.loss(target.scale) for target in self.targets]
-        curvature = None if self.has_own_rows else shared_curvature(losses, self.targets)
-        parts = self._parts(curvature is not None)
-        if curvature is not None:
-            aim = np.stack([target.value for target in self.targets], axis=1)
-            system = parts[0].system.move(curvature, aim)
-            error = system.aim - system.decision
-            value = 0.5 * curvature @ error**2 + 0.5 * self._square(system, curvature, error)
-            found = [(system.coef, system.intercept, value, np.zeros(value.size))]
-            return NewtonSolved(self, parts, found, losses)
-        problems = [
-            objective.problem(part.design, part.targets[0], fit_intercept=self.fit_intercept)
-            for part in parts
-        ]
-        solutions = each(lambda k: parts[k].solve(problems[k], self._solver), parts)
-        found = [
-            (s.coef[:, None], np.array([s.intercept]), s.objective, s.dual_gap) for s in solutions
-        ]
-        return NewtonSolved(self, parts, found, losses, problems)
+    @abstractmethod
+    def _differentiate_test(self, slope):
+        """Return the same three derivatives of a function of the values of test samples."""
 
-    @staticmethod
-    def _square(system, curvature, error):
-        """Return |w|^2 of each output."""
-        if isinstance(system.design, FeatureSpaceDesign):
-            return (system.coef**2).sum(axis=0)
-        return (curvature[:, None] * error * (system.decision - system.intercept)).sum(axis=0)
-
-
-def each(function, parts):
-    """Return a function of each place of a list, in threads where its parts have many rows."""
-    found: list[Any] = [None] * len(parts)
-
-    def call(k):
-        found[k] = function(k)
-
-    rows = [part.rows.size for part in parts if part.rows is not None]
-    for_each(call, range(len(parts)), np.inf if rows and np.mean(rows) > _FEW else 0)
-    return found
-
-
-class NewtonSolved(Solved):
-    """Solutions of additive problems, and their closed forms."""
-
-    def __init__(self, refitter, parts, found, losses, problems=None):
-        self._refitter, self._parts, self._losses = refitter, parts, losses
-        self._number, self._problems = refitter.number, problems
-        n_outputs = len(losses)
-        n_coef = refitter.design.n_coef
-        self._coef = np.zeros((n_coef, n_outputs))
-        self._intercept, self.objective, self.dual_gap = np.zeros((3, n_outputs))
-        for part, (coef, intercept, value, gap) in zip(parts, found, strict=True):
-            in_samples = part.rows is not None and coef.shape[0] == part.rows.size < n_coef
-            if in_samples:
-                self._coef[part.rows[:, None], part.outputs] = coef
-            else:
-                self._coef[:, part.outputs] = coef
-            self._intercept[part.outputs] = intercept
-            self.objective[part.outputs], self.dual_gap[part.outputs] = value, gap
+    @abstractmethod
+    def _pull_and_curvature(self):
+        """Return the pulls and the curvatures of the solution, flat."""
 
     @cached_property
     def _in_features(self):
         """Coefficients and intercepts of linear data, or None."""
-        design = self._refitter.design
-        if not isinstance(design, LINEAR_DESIGNS):
+        if not isinstance(self._design, LINEAR_DESIGNS):
             return None
-        found = [design.to_features(coef) for coef in np.ascontiguousarray(self._coef.T)]
+        found = [self._design.to_features(coef) for coef in np.ascontiguousarray(self._coef.T)]
         return np.array([w for w, _ in found]), np.array([shift for _, shift in found])
 
     @property
@@ -393,91 +342,57 @@ class NewtonSolved(Solved):
     @property
     def intercept(self):
         """Intercepts, of rows that are not centred."""
-        shift = 0.0 if self._in_features is None else self._in_features[1]
-        return self._intercept + shift
-
-    @cached_property
-    def _systems(self):
-        if self._number != self._refitter.number:
-            raise OutlivedError("The problems were solved again since this solution was found.")
-        if self._problems is None:
-            return [part.system for part in self._parts]
-        return [
-            system_of(problem, problem.point(part.coef, part.intercept), part.system)
-            for part, problem in zip(self._parts, self._problems, strict=True)
-        ]
+        return self._offset + (0.0 if self._in_features is None else self._in_features[1])
 
     def _everywhere(self):
-        """Return decision values by the models themselves, for rows that are not asked for."""
-        refitter = self._refitter
-        if not refitter.has_own_rows:
-            return np.empty((refitter.design.n_samples, self.objective.size))
-        return refitter.design.decisions(self._coef) + self._intercept
+        """Return room for decision values; those of rows that are not asked for are known."""
+        if not self._refitter.has_own_rows:
+            return np.empty((self._layout.n_samples, self._offset.size))
+        if isinstance(self._design, FeatureSpaceDesign):
+            return self._design.decisions(self._coef) + self._offset
+        out = np.repeat(self._offset[None], self._layout.n_samples, axis=0)
+        for rows, outputs in self._layout.groups:
+            out[:, outputs] += self._design.columns(rows) @ self._coef[np.ix_(rows, outputs)]
+        return out
 
     def leave_one_out(self):
         """Return closed-form decision values of shape (n_samples, n_outputs)."""
-        out = self._everywhere()
-        for part, system in zip(self._parts, self._systems, strict=True):
-            part.put_into(out, system.left_out())
-        return out
+        self._check_number()
+        return self._layout.spread(self._everywhere(), self._left_out())
 
     def leave_folds_out(self, folds):
         """Return closed-form decision values, with derivatives."""
+        self._check_number()
+        values, differentiate = self._folds_left_out(folds)
         out = np.stack([self._everywhere()] * folds.fold.shape[0])
-        systems = self._systems
 
-        def leave_out(k):
-            rows = self._parts[k].rows
-            found = systems[k].folds(folds if rows is None else folds.of_rows(rows))
-            self._parts[k].put_into(out, found.decision)
-            return found.pull_back
+        def derivatives(slope):
+            self._check_number()
+            return self._by_parameters(*differentiate(self._layout.flat(slope)))
 
-        return HeldOut(out, self._chained(each(leave_out, self._parts), own_slopes=True))
+        return HeldOut(self._layout.spread(out, values), derivatives)
 
     def predict_test(self):
         """Return decision values of the test samples, with derivatives."""
-        decision = np.empty((self._refitter.test.n_samples, self.objective.size))
-        for part in self._parts:
-            coef = self._coef[:, part.outputs]
-            if part.rows is not None and part.design.n_coef < coef.shape[0]:
-                coef = coef[part.rows]
-            decision[:, part.outputs] = part.test.decision(coef) + self._intercept[part.outputs]
 
         def derivatives(slope):
-            pull_backs = [
-                system.predict(part.test).pull_back
-                for part, system in zip(self._parts, self._systems, strict=True)
-            ]
-            return self._chained(pull_backs, own_slopes=False)(slope)
+            self._check_number()
+            return self._by_parameters(*self._differentiate_test(slope))
 
-        return HeldOut(decision, derivatives)
+        return HeldOut(self._test.decision(self._coef) + self._offset, derivatives)
 
-    def _chained(self, pull_backs, own_slopes):
-        """Return a function that adds up the derivatives of all parts."""
-
-        def derivatives(slope):
-            def of_part(k):
-                part = self._parts[k]
-                some = part.values_in(slope) if own_slopes else slope[..., part.outputs]
-                return self._by_parameters(k, pull_backs[k](np.ascontiguousarray(some)))
-
-            first, *others = each(of_part, self._parts)
-            return sum(others, first)
-
-        return derivatives
-
-    def _by_parameters(self, k, adjoint):
-        """Return an adjoint in the parameters of the loss."""
-        part, system = self._parts[k], self._systems[k]
-        active, by_loss = system.active, 0.0
-        pull = system.curvature[:, None] * (system.aim - system.decision)
-        for j, (output, target) in enumerate(zip(part.outputs, part.targets, strict=True)):
+    def _by_parameters(self, by_aim, by_log_curvature, forms):
+        """Return derivatives by the parameters of the losses."""
+        pull, curvature = self._pull_and_curvature()
+        places = self._layout.places
+        if all(loss == self._losses[0] for loss in self._losses):
+            places = [slice(None)]
+        by_loss = 0.0
+        for place, output in zip(places, self._layout.order, strict=False):
+            active = np.flatnonzero(curvature[place])
             log_curvature, aim = self._losses[output].parameter_slopes(
-                pull[active, j], system.curvature[active], target.take(active)
+                pull[place][active], curvature[place][active], self._layout.take(place, active)
             )
-            by_loss += log_curvature @ adjoint.by_log_curvature[active, j]
-            by_loss += aim @ adjoint.by_aim[active, j]
-        forms = adjoint.forms
-        if part.rows is not None:
-            forms = [replace(form, rows=part.rows) for form in forms]
+            by_loss = by_loss + log_curvature @ by_log_curvature[place][active]
+            by_loss = by_loss + aim @ by_aim[place][active]
         return Derivatives(by_loss, forms)
