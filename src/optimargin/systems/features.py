@@ -188,62 +188,55 @@ class FeatureSystem(ActiveSystem):
         factor = ThreadsafeFactor(matrix)
         return factor, factor.solve(right)
 
-    def _all_models(self, folds):
-        """Return the factors of the models without each fold, and their solutions."""
+    def _each_fold(self, folds, function):
+        """Call ``function(j, repeat, rows, factor, solution)`` for the model without each fold.
+
+        The factors are kept for the folds that were known beforehand, which are few.
+        """
         known = folds is self._folds
-        if known and self._models is not None:
-            return self._models
-        parts = [rows for _, rows in folds.models()]
+        if known and self._models is None:
+            self._models = [None] * (folds.fold.shape[0] * folds.n_folds)
         grams = self._grams if known else []
-        grams = [*grams, *[None] * (len(parts) - len(grams))]
-        models: list = [None] * len(parts)
 
-        def leave_out(j):
-            models[j] = self._factor_without(parts[j], grams[j])
+        def leave_out(item):
+            j, (repeat, rows) = item
+            model = self._models[j] if known else None
+            if model is None:
+                model = self._factor_without(rows, grams[j] if j < len(grams) else None)
+            if known:
+                self._models[j] = model
+            function(j, repeat, rows, *model)
 
-        self._for_folds(leave_out, range(len(parts)), self.curvature.size)
-        if known:
-            self._models = models
-        return models
+        self._for_folds(leave_out, enumerate(folds.models()), self.curvature.size)
 
     def folds(self, folds):
         """Return values for the models without each fold."""
         out = np.empty((*folds.fold.shape, self.aim.shape[1]))
-        number, models = self.number, self._all_models(folds)
-        for (repeat, rows), (_, found) in zip(folds.models(), models, strict=True):
-            coef, intercept = self._split(found)
+        number = self.number
+
+        def predict(j, repeat, rows, factor, solution):
+            coef, intercept = self._split(solution)
             out[repeat, rows] = self.design.decisions(coef, rows) + intercept
+
+        self._each_fold(folds, predict)
 
         def pull_back(slope):
             self.check_number(number)
-            items = [
-                (slope[repeat], rows, *model)
-                for (repeat, rows), model in zip(folds.models(), models, strict=True)
-            ]
-            return self._total(items)
+            found: list = [None] * (folds.fold.shape[0] * folds.n_folds)
+
+            def differentiate(j, repeat, rows, factor, solution):
+                spread = np.zeros_like(self.aim)
+                spread[rows] = slope[repeat, rows]
+                kept = self.curvature.copy()
+                kept[rows] = 0.0
+                by_coef = self._represent(spread)
+                found[j] = self._differentiate(by_coef, spread, kept, factor, solution)
+
+            self._each_fold(folds, differentiate)
+            by_aim, by_log, forms = zip(*found, strict=True)
+            return Adjoint(sum(by_aim), sum(by_log), [form for each in forms for form in each])
 
         return Values(out, pull_back)
-
-    def _total(self, items):
-        """Return the adjoint of models without some samples.
-
-        Parameters
-        ----------
-        items : list of (slope, rows, factor, solution)
-        """
-        found: list = [None] * len(items)
-
-        def differentiate(j):
-            slope, rows, factor, solution = items[j]
-            spread = np.zeros_like(self.aim)
-            spread[rows] = slope[rows]
-            kept = self.curvature.copy()
-            kept[rows] = 0.0
-            found[j] = self._differentiate(self._represent(spread), spread, kept, factor, solution)
-
-        self._for_folds(differentiate, range(len(items)), self.curvature.size)
-        by_aim, by_log, forms = zip(*found, strict=True)
-        return Adjoint(sum(by_aim), sum(by_log), [form for each in forms for form in each])
 
     def _differentiate(self, by_coef, spread, kept, factor, solution):
         adjoint = factor.solve(by_coef)
