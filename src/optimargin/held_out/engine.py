@@ -15,8 +15,6 @@ from optimargin.held_out.small import GramRefitter
 from optimargin.objectives import AdditiveObjective
 from optimargin.training.plan import plan_refitter
 
-# Samples up to which pairs of classes, which are small, are solved by inner products.
-_INNER_PRODUCTS_UP_TO = 2000
 _ROUGH_TOL = 1e-9  # relative gap of problems in few dimensions, whose products may be in float32
 
 
@@ -112,10 +110,10 @@ def _(data: FoldedData, objective_type, targets, fit_intercept):
 
 @make_refitter.register
 def _(data: LinearData, objective_type, targets, fit_intercept):
-    plan = plan_refitter(objective_type, data.X)
+    on_own_rows = own_rows(targets)[0] is not None
+    plan = plan_refitter(objective_type, data.X, on_own_rows=on_own_rows)
     is_additive = issubclass(objective_type, AdditiveObjective)
-    is_few = data.X.shape[0] <= _INNER_PRODUCTS_UP_TO and own_rows(targets)[0] is not None
-    if plan.in_samples or (is_additive and is_few):
+    if plan.in_samples:
         gram = LinearGramDesign(data.X, data.center)
         K_test = data.test_products()
         if plan.compiled:

@@ -63,7 +63,7 @@ class Part:
             take = design.take if isinstance(design, FeatureSpaceDesign) else design.part
             design, test = take(self.rows), None if test is None else test.take(self.rows)
         self.design, self.test = design, test
-        if folds is None:
+        if folds is None or self.rows is not None:
             self.system = make_system(design, fit_intercept=fit_intercept)
         else:
             self.system = FeatureSystem(design, fit_intercept=fit_intercept, folds=folds)
@@ -109,8 +109,8 @@ class NewtonRefitter(Refitter):
     ):
         self.targets, self.fit_intercept, self.folds = targets, fit_intercept, folds
         self._solver = Newton(tol=tol, max_iter=1000, **({} if exact else {"exact_up_to": 0}))
-        # Sums over folds are those of all samples: some of no weight take no part.
-        rows = own_rows(targets) if folds is None else [None] * len(targets)
+        # Features that will be told later are too many to be copied for every pair of classes.
+        rows = own_rows(targets) if design is not None else [None] * len(targets)
         self.has_own_rows = rows[0] is not None
         self.number = 0  # of solves
         self._rows = rows

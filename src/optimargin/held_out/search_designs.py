@@ -39,6 +39,10 @@ class PlainFeatures(FeatureSpaceDesign):
         """Return the features of the samples `rows`, float64."""
         return self._Z[rows, : self.n_coef].astype(np.float64)
 
+    def take(self, rows):
+        """Return the design of the samples `rows` alone."""
+        return PlainFeatures(self._Z[rows])
+
     def decision(self, v):
         """Return ``Z @ v``, float64."""
         return self.decisions(v)

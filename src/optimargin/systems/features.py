@@ -96,8 +96,11 @@ class FeatureSystem(ActiveSystem):
     def _solve(self, decision):
         self._sum_to(self.curvature)
         self._models = self._leverage = None
-        self._matrix = _symmetric(np.sum(self._grams, axis=0), self._size, self.design.n_coef)
-        self._right = self._sums(np.arange(self.curvature.size))
+        # Of all matrices the lower triangle is enough.
+        self._matrix = np.sum(self._grams, axis=0)[: self._size, : self._size].copy()
+        penalised = np.arange(self.design.n_coef)
+        self._matrix[penalised, penalised] += 1.0
+        self._right = self._represent(self.curvature[:, None] * self.aim)
         if self.fit_intercept and self.active.size == 0:
             self._matrix[-1, -1] = 1.0  # the intercept stays at zero
         found = Factor(self._matrix).solve(self._right)
@@ -109,12 +112,6 @@ class FeatureSystem(ActiveSystem):
         if self.fit_intercept:
             return found[:-1], found[-1]
         return found, np.zeros(found.shape[1])
-
-    def _sums(self, rows):
-        """Return ``Z' c a`` of some samples."""
-        pull = np.zeros_like(self.aim)
-        pull[rows] = self.curvature[rows, None] * self.aim[rows]
-        return self._represent(pull)
 
     def _represent(self, values):
         """Return ``Z' values`` of columns."""
@@ -176,14 +173,18 @@ class FeatureSystem(ActiveSystem):
         gram : ndarray or None
             Their part of the normal equations, where it is known.
         """
+        rows = rows[self.curvature[rows] > 0]
+        weight, aim = self.curvature[rows], self.aim[rows]
         if gram is None:
-            weight = np.zeros_like(self.curvature)
-            weight[rows] = self.curvature[rows]
-            gram = self.design.weighted_gram(weight)
-        matrix = self._matrix - _symmetric(gram, self._size, 0)
-        right = self._right - self._sums(rows)
-        if self.fit_intercept and not np.delete(self.curvature, rows).any():
-            matrix[-1], matrix[:, -1] = 0.0, 0.0  # no sample is left: the intercept stays
+            gram, sums = self.design.normal_equations(rows, weight, aim)
+        else:
+            pull = np.zeros_like(self.aim)
+            pull[rows] = weight[:, None] * aim
+            sums = self._represent(pull)
+        matrix = self._matrix - gram[: self._size, : self._size]
+        right = self._right - sums[: self._size]
+        if self.fit_intercept and rows.size == self.active.size:
+            matrix[-1, :-1] = 0.0  # no sample is left: the intercept stays
             matrix[-1, -1], right[-1] = 1.0, self.intercept
         factor = ThreadsafeFactor(matrix)
         return factor, factor.solve(right)
@@ -267,14 +268,6 @@ class FeatureSystem(ActiveSystem):
             return Adjoint(*found)
 
         return Values(test.decision(self.coef) + self.intercept, pull_back)
-
-
-def _symmetric(lower, size, n_penalised):
-    """Return the matrix of a lower triangle, the identity added to its first rows."""
-    matrix = np.tril(lower) + np.tril(lower, -1).T
-    matrix = np.ascontiguousarray(matrix[:size, :size])
-    matrix[np.arange(n_penalised), np.arange(n_penalised)] += 1.0
-    return matrix
 
 
 def feature_step(gram, gradient, fit_intercept):

@@ -62,6 +62,7 @@ _LDM_MANY_SAMPLES = 5000
 
 # Problems solved again and again: benchmarks/selection_speed.py
 _DOUBLE_PRODUCTS_UP_TO = 2**21  # elements of X, up to which float64 costs nothing that matters
+_PAIRS_IN_SAMPLES_UP_TO = 2000  # samples up to which pairs of classes are solved by inner products
 _INNER_PRODUCTS_UP_TO = 300  # samples up to which compiled solves over a Gram matrix are fastest
 _EVEN = 1e6  # ratio of squared norms of columns up to which inner products keep ten digits of all
 _LDM_WARM_UP_TO = 1000  # samples up to which warm starts outweigh the size of their Gram matrix
@@ -226,8 +227,11 @@ class RefitterPlan:
     by_interior_point: bool = False
 
 
-def plan_refitter(objective_type, X=None) -> RefitterPlan:
-    """Return the plan of a refitter for a Gram matrix, or for linear data X."""
+def plan_refitter(objective_type, X=None, *, on_own_rows=False) -> RefitterPlan:
+    """Return the plan of a refitter for a Gram matrix, or for linear data X.
+
+    `on_own_rows` says that outputs are pairs of classes.
+    """
     is_additive = issubclass(objective_type, AdditiveObjective)
     is_band = is_additive and issubclass(objective_type.loss_type, BandLoss)
     if X is None:
@@ -238,7 +242,8 @@ def plan_refitter(objective_type, X=None) -> RefitterPlan:
         in_samples = is_wide or n_samples <= _LDM_WARM_UP_TO
         return RefitterPlan(False, in_samples, n_features <= _LDM_INTERIOR_UP_TO)
     few = is_band and n_samples <= _INNER_PRODUCTS_UP_TO and _has_even_columns(X)
-    return RefitterPlan(is_band, in_samples=is_wide or few)
+    few_pairs = on_own_rows and n_samples <= _PAIRS_IN_SAMPLES_UP_TO
+    return RefitterPlan(is_band, in_samples=is_wide or few or few_pairs)
 
 
 def _has_even_columns(X):
@@ -288,7 +293,8 @@ def plan_folds(objective_type, X, n_asked: Sequence[int], kernel) -> FoldsPlan:
     )
     on_own_rows = min(n_asked) < n_samples
     if kernel.is_linear:
-        few = _has_few_features(X) and is_band and not on_own_rows
+        few = _has_few_features(X) and is_band
+        few = few and not (on_own_rows and n_samples <= _PAIRS_IN_SAMPLES_UP_TO)
         return FoldsPlan(few, dtype=_folds_dtype(n_samples * n_features))
     by_root = _LANDMARKS_PER_ROOT * np.sqrt(n_samples)
     n_landmarks = int(min(by_root, _MOST_LANDMARKS, max(_LANDMARK_VALUES / n_samples, 1)))
