@@ -248,21 +248,6 @@ def test_what_was_found_is_refused_or_unchanged_after_another_kernel(data, folds
     np.testing.assert_allclose(found.by_loss, expected.by_loss, atol=1e-9)
 
 
-def test_folds_deal_out_every_class_evenly():
-    encoded = np.repeat([0, 1, 2], [20, 10, 5])
-    folds = Folds.stratified(encoded, 5, 3, np.random.RandomState(1))
-    assert folds.fold.shape == (3, 35)
-    for fold in folds.fold:
-        counts = np.array([np.bincount(fold[encoded == k], minlength=5) for k in range(3)])
-        np.testing.assert_array_equal(counts, np.array([[4], [2], [1]]) * np.ones((1, 5), int))
-    models = list(folds.models())
-    assert len(models) == 15
-    assert [repeat for repeat, _ in models] == list(np.repeat([0, 1, 2], 5))
-    np.testing.assert_array_equal(
-        np.sort(np.concatenate([rows for _, rows in models[:5]])), range(35)
-    )
-
-
 def test_what_has_no_closed_form_says_so():
     class Bare(Solved):
         def predict_test(self):
@@ -277,26 +262,24 @@ def test_what_has_no_closed_form_says_so():
 def test_the_refitter_follows_from_the_data_and_the_objective(data):
     X, X_test, targets = data
     K, K_test, _ = kernels_of(X, X_test)
-    wide = np.random.default_rng(0).normal(size=(10, 30))
-    few = [Target(t.value[:10], t.orientation[:10], np.full(10, 0.1)) for t in targets]
-    made = {
-        ("kernel", "band"): make_refitter(KernelData(K, K_test), ODM, targets, True),
-        ("kernel", "other"): make_refitter(KernelData(K, K_test), OtherODM, targets, True),
-        ("linear", "band"): make_refitter(LinearData(X), ODM, targets, True),
-        ("linear", "other"): make_refitter(LinearData(X), OtherODM, targets, True),
-        ("sparse", "band"): make_refitter(LinearData(sp.csr_array(X)), ODM, targets, True),
-        ("wide", "band"): make_refitter(LinearData(wide), ODM, few, True),
-        ("wide", "other"): make_refitter(LinearData(wide), OtherODM, few, True),
-    }
-    assert {key: type(refitter) for key, refitter in made.items()} == {
-        ("kernel", "band"): GramRefitter,
-        ("kernel", "other"): NewtonRefitter,
-        ("linear", "band"): NewtonRefitter,
-        ("linear", "other"): NewtonRefitter,
-        ("sparse", "band"): NewtonRefitter,
-        ("wide", "band"): GramRefitter,
-        ("wide", "other"): NewtonRefitter,
-    }
+    rng = np.random.default_rng(0)
+    many, signs = rng.normal(size=(400, 4)), np.where(np.arange(400) % 3 == 0, 1.0, -1.0)
+    wide = rng.normal(size=(N_TRAIN, 60))
+    kernel, linear = KernelData(K, K_test), LinearData(X)
+    uneven = LinearData(X * 10.0 ** np.arange(-4, 4, 2))  # of which inner products lose digits
+    for rows, objective_type, asked, *expected in [
+        (kernel, ODM, targets, GramRefitter, GramDesign),
+        (kernel, OtherODM, targets, NewtonRefitter, GramDesign),
+        (linear, ODM, targets, GramRefitter, LinearGramDesign),
+        (linear, OtherODM, targets, NewtonRefitter, FeatureDesign),
+        (uneven, ODM, targets, NewtonRefitter, FeatureDesign),
+        (LinearData(sp.csr_array(X)), ODM, targets, NewtonRefitter, FeatureDesign),
+        (LinearData(many), ODM, [labels_target(signs)], NewtonRefitter, FeatureDesign),
+        (LinearData(wide), ODM, targets, GramRefitter, LinearGramDesign),
+        (LinearData(wide), OtherODM, targets, NewtonRefitter, LinearGramDesign),
+    ]:
+        made = make_refitter(rows, objective_type, asked, True)
+        assert [type(made), type(made.design)] == expected
     with pytest.raises(TypeError, match="No refitter takes a list"):
         make_refitter([], ODM, targets, True)
 

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from optimargin.designs import FeatureDesign, GramDesign
 from optimargin.held_out.engine import make_refitter
 from optimargin.held_out.newton import NewtonRefitter
-from optimargin.held_out.refitter import GramTest
+from optimargin.held_out.refitter import FeatureTest, GramTest
 from optimargin.held_out.search_designs import LandmarkFeatures, PlainFeatures
 from optimargin.held_out.small import GramRefitter
 from optimargin.kernels import KernelChoice
@@ -50,6 +50,14 @@ def by_newton(data, objective_type, targets, fit_intercept):
     """Return refitters over samples where the plan would take compiled ones."""
     test = None if data.K_test is None else GramTest(data.K_test)
     return NewtonRefitter(GramDesign(data.K), targets, fit_intercept, test)
+
+
+def by_features(data, objective_type, targets, fit_intercept):
+    """Return refitters over features where the plan would take inner products."""
+    test = None
+    if data.X_test is not None:
+        test = FeatureTest(FeatureDesign(data.X_test, data.center))
+    return NewtonRefitter(FeatureDesign(data.X, data.center), targets, fit_intercept, test)
 
 
 @dataclass(frozen=True)
@@ -98,10 +106,17 @@ ENGINES = {
         "rbf", NewtonRefitter, LandmarkFeatures, LANDMARKS, quadratic=True
     ),
     "few features": Engine("linear", NewtonRefitter, PlainFeatures, FoldsPlan(True)),
-    "features": Engine("linear", NewtonRefitter, FeatureDesign, FoldsPlan(False)),
+    "features": Engine(
+        "linear", NewtonRefitter, FeatureDesign, FoldsPlan(False), refit=by_features
+    ),
     "inner products": Engine("linear", GramRefitter, plan=FoldsPlan(False), wide=True),
-    "sparse features": Engine("linear", NewtonRefitter, FeatureDesign, sparse=True),
-    "linear, exact folds": Engine("linear", NewtonRefitter, FeatureDesign, exact=True),
+    "sparse features": Engine(
+        "linear", NewtonRefitter, FeatureDesign, sparse=True, refit=by_features
+    ),
+    "features, exact folds": Engine(
+        "linear", NewtonRefitter, FeatureDesign, exact=True, refit=by_features
+    ),
+    "inner products, exact folds": Engine("linear", GramRefitter, wide=True, exact=True),
 }
 CASES = [
     pytest.param(engine, task, criterion, id=f"{name}-{task}-{shown(criterion)}")
@@ -148,8 +163,6 @@ def check_gradient(value, x, gradient, places, step=1e-6):
 def test_gradients_are_those_of_finite_differences(engine, task, criterion, monkeypatch):
     if engine.plan is not None:
         monkeypatch.setattr("optimargin.selection.data.plan_folds", lambda *_: engine.plan)
-    for name in ("held_out.engine", "training.plan"):
-        monkeypatch.setattr(f"optimargin.{name}._INNER_PRODUCTS_UP_TO", 10)
     data = make_data(task, engine)
     splits = None
     if engine.exact:
