@@ -9,7 +9,7 @@ from sklearn.datasets import make_moons
 
 from optimargin import LDMClassifierCV, ODMClassifier, ODMClassifierCV, ODMRegressorCV
 from optimargin.designs import GramDesign
-from optimargin.held_out.refitter import NumpyRefitter
+from optimargin.held_out.newton import NewtonRefitter
 from optimargin.io import load_model, save_model
 from optimargin.kernels import KernelChoice
 from optimargin.objectives import ODM
@@ -29,8 +29,8 @@ def noisy_moons(n_samples=240, n_noise=4, seed=0):
     return np.column_stack([X / X.std(axis=0), noise]), y
 
 
-def numpy_refitter(data, objective_type, targets, fit_intercept):
-    return NumpyRefitter(GramDesign(data.K), targets, fit_intercept)
+def newton_refitter(data, objective_type, targets, fit_intercept):
+    return NewtonRefitter(GramDesign(data.K), targets, fit_intercept)
 
 
 def make_data(X, y, weight=None, **settings):
@@ -44,14 +44,14 @@ def loss_of(data, gamma=0.2):
     return relevance.WidthsLoss(data, rows, gamma, SmoothAccuracy(), np.random.RandomState(0))
 
 
-@pytest.mark.parametrize("refit", ["compiled", "numpy"])
+@pytest.mark.parametrize("refit", ["compiled", "newton"])
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_gradients_are_those_of_finite_differences(n_classes, refit):
     X, y = noisy_moons(60)
     rng = np.random.default_rng(1)
     if n_classes == 3:
         y = y + (X[:, 2] > 0.5)
-    settings = {"refit": numpy_refitter} if refit == "numpy" else {}
+    settings = {"refit": newton_refitter} if refit == "newton" else {}
     loss = loss_of(make_data(X, y, rng.uniform(0.5, 2, 60), **settings))
     x = np.concatenate([[1.0, -2.0, 0.2], 0.3 * rng.standard_normal(6)])
     _, slope = loss(x)

@@ -24,10 +24,10 @@ from typing import Any
 
 import numpy as np
 
-from optimargin._linalg import Factor
-from optimargin.held_out.closed_form import active_system
+from optimargin.designs import GramDesign
 from optimargin.kernels.prepared import row_blocks
 from optimargin.solvers import Newton, NewtonCG
+from optimargin.systems import SampleSystem, system_of
 from optimargin.training.plan import plan_calibration
 
 _TIE = 1e-6  # relative difference of scores that are the same but for rounding
@@ -141,7 +141,7 @@ class LeaveOneOutReference:
         What all samples count.
     root, change : ndarray of shape (n_support,)
         The root of the curvature of each support vector, and how far the model moves when it
-        is left out (`optimargin.held_out.closed_form`).
+        is left out (`optimargin.systems`).
     """
 
     scores: np.ndarray
@@ -163,12 +163,14 @@ class LeaveOneOutReference:
         if n_support == 0:
             return _as_p_values(out, self.total)
         vectors = model.vectors.astype(np.float64)
-        A = self.root[:, None] * model.kernel(vectors) * self.root
-        A[np.diag_indices_from(A)] += 1.0
-        factor = Factor(A)
+        K = np.ascontiguousarray(model.kernel(vectors), dtype=np.float64)
+        system = SampleSystem(GramDesign(K), fit_intercept=False)
+        system.move(self.root**2, np.zeros((n_support, 1)))
         for rows in row_blocks(X.shape[0], n_support):
             new = model.kernel(X[rows].astype(np.float64), vectors)
-            moved = factor.solve((new * self.root).T).T * (self.root * self.change)
+            moved = np.zeros(new.shape)
+            moved[:, system.active] = system.influence(new[:, system.active])
+            moved *= self.change
             is_reached = reached[:n_support] <= decision[rows, None] - moved
             out[rows] += is_reached @ self.shares[:n_support]
         return _as_p_values(out, self.total)
@@ -346,7 +348,7 @@ class Calibrator:
         point = problem.point(solution.coef, solution.intercept)
         n_active = int(np.count_nonzero(point.curvature))
         plan = plan_calibration(problem.design, n_active, kernel)
-        system = active_system(problem, point) if plan.closed_form else None
+        system = system_of(problem, point) if plan.closed_form else None
         reference: Any = None if system is None else _without_each(system, count)
         scores = None if system is None else reference.scores
         models: list = []
@@ -416,12 +418,11 @@ def _shares(count):
 def _without_each(system, count):
     """Return the models without one sample each; root and change are those of all samples."""
     share = 1.0 / np.maximum(count, 1.0)
-    change, known = system.changes(share)
-    scores = system.decision.copy()
-    scores[system.active[known]] = (system.aim - change)[known]
-    root, moves = np.zeros((2, count.size))
-    root[system.active] = system.root
-    moves[system.active] = change * share[system.active]
+    scores = system.left_out(share)[:, 0]
+    change, _ = system.changes(share)
+    moves = np.zeros(count.size)
+    moves[system.active] = change[:, 0] * share[system.active]
+    root = np.sqrt(system.curvature)
     shares, total = _shares(count)
     return LeaveOneOutReference(scores, shares, total, root, moves)
 
@@ -439,7 +440,7 @@ def _without_folds(problem, point, system, count, n_folds, options):
             start = np.where(fold == k, 0.0, point.coef)
         else:
             solver = Newton(tol=options.tol, max_iter=options.max_iter)
-            start = system.model_without(rows).coef
+            start = system.without(rows)[0][:, 0]
         models.append(solver.solve(problem.without(rows), start, 0.0))
         scores[rows] = problem.design.decision(models[-1].coef)[rows]
     shares, total = _shares(count)
