@@ -1,19 +1,20 @@
 """A guard of the runtime: an old and a new commit do the same work in turn.
 
-    python benchmarks/guard.py OLD [NEW] [--quick] [--threads N] [--group NAME] [--seed N] [--json PATH]
+    python benchmarks/guard.py OLD [NEW] [--quick] [--threads N] [--group NAME] [--seed N]
+        [--json PATH]
 
 NEW is HEAD by default; changes that are not committed are not measured. Both commits are built with
 the tools of this Python, kept in build/guard (delete it after a change of tools), and run with the
-same dependencies, on generated data. Most groups have parameters that do not depend on defaults. The
-groups "defaults" and "drawn" have no parameters at all: what users write. The cases of "drawn" follow
-from --seed.
+same dependencies, on generated data. Most groups have parameters that do not depend on defaults.
+The groups "defaults" and "drawn" have no parameters at all: what users write. The cases of "drawn"
+follow from --seed.
 
 A ratio is old time over new time: above 1 is faster now. Runs are taken as old, new, new, old, ...,
 in rounds of fresh processes, since the same code can differ by some percent from process to
 process. The ratio is the median over all pairs of runs, beside its quartiles. A cell beyond its
-limit, as a loss or as a gain, is measured twice more, and the median counts. Where other programs run, threads
-wait for each other and ratios mean little: use --threads 1. Exit code 1: below a limit, or NEW
-fails.
+limit, as a loss or as a gain, is measured twice more, and the median counts. Where other programs
+run, threads wait for each other and ratios mean little: use --threads 1. Exit code 1: below a
+limit, or NEW fails.
 """
 
 import argparse

@@ -71,7 +71,6 @@ def models_without(problem, coef, intercept, folds, *, exact=False):
 def point_without(problem, system, rows, share=1.0):
     """Return the exact solution without (a share of) `rows`, by Newton steps from a near one.
 
-
     Parameters
     ----------
     problem : AdditiveProblem

@@ -95,7 +95,7 @@ def _(data: KernelData, objective_type, targets, fit_intercept):
     if plan_refitter(objective_type).compiled:
         return GramRefitter(data.K, targets, fit_intercept, data.K_test)
     test = None if data.K_test is None else GramTest(data.K_test)
-    make = NewtonRefitter
+    make: Any = NewtonRefitter
     if not issubclass(objective_type, AdditiveObjective):
         make = LDMSampleRefitter
     return make(GramDesign(data.K), targets, fit_intercept, test)

@@ -154,8 +154,10 @@ class NewtonRefitter(Refitter):
             system = parts[0].system.move(curvature, aim)
             error = system.aim - system.decision
             value = 0.5 * curvature @ error**2 + 0.5 * self._square(system, curvature, error)
-            found = system.coef, system.intercept, value, np.zeros(value.size)
-            return NewtonSolved(parts, None, self, self._layout(parts), losses, *found)
+            return NewtonSolved(
+                *(parts, None, self, self._layout(parts), losses),
+                *(system.coef, system.intercept, value, np.zeros(value.size)),
+            )
         problems = [
             objective.problem(part.design, part.targets[0], fit_intercept=self.fit_intercept)
             for part in parts

@@ -387,7 +387,7 @@ class SystemsSolved(Solved):
         places = self._layout.places
         if all(loss == self._losses[0] for loss in self._losses):
             places = [slice(None)]
-        by_loss = 0.0
+        by_loss: Any = 0.0
         for place, output in zip(places, self._layout.order, strict=False):
             active = np.flatnonzero(curvature[place])
             log_curvature, aim = self._losses[output].parameter_slopes(

@@ -104,7 +104,7 @@ class GramRefitter(Refitter):
     def predict_path(self, objectives):
         """Return decision values of the test samples for one setting after another."""
         systems, layout = self._told_of_kernel("_each")
-        K_test = self.test.K
+        K_test = self._test_values
         decisions = np.empty((len(objectives), K_test.shape[0], len(self.targets)))
         theta = np.empty((len(objectives), layout.rows.size))
         intercept = np.empty((len(objectives), len(self.targets)))
@@ -119,7 +119,8 @@ class GramRefitter(Refitter):
 
     def change_kernel(self, K, test=None, design=None):
         """Go on with another kernel."""
-        self.K, self.test = K, None if test is None else GramTest(test)
+        self.K, self._test_values = K, test
+        self.test = None if test is None else GramTest(test)
         self.design = GramDesign(K) if design is None else design
 
 

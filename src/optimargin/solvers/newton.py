@@ -3,8 +3,8 @@
 Problem    min over w, b   1/2 |w|^2 + sum_i w_i l(s_i (t_i - phi_i' w - b))
 
 The gradient of a piecewise quadratic loss is piecewise linear, so that a step solves a linear
-system on the active set (`optimargin.systems`), in feature space or in sample space. When that set no
-longer changes the step is exact, so the method ends after a few steps; Phi' C Phi is then
+system on the active set (`optimargin.systems`), in feature space or in sample space. When that set
+no longer changes the step is exact, so the method ends after a few steps; Phi' C Phi is then
 brought up to date from the rows that joined or left the set.
 
 Reference: S. S. Keerthi and D. DeCoste, A modified finite Newton method for fast solution of
@@ -12,6 +12,7 @@ large scale linear SVMs, JMLR 6 (2005).
 """
 
 from abc import ABC, abstractmethod
+from typing import Any
 
 import numpy as np
 
@@ -83,6 +84,7 @@ class Newton(Solver):
         # The certificate does not depend on the start, so a fixed seed is as good as any.
         rows = np.sort(np.random.default_rng(0).choice(design.n_samples, size, replace=False))
         part = problem.over(design.take(rows), rows)
+        rough: Solver
         if isinstance(design, FeatureDesign) and design.is_sparse:
             rough = DualCD(tol=1e-2, max_iter=_STARTING_EPOCHS)
         else:
@@ -105,7 +107,8 @@ class Newton(Solver):
             coef, intercept = self._start(problem, system)
         point = problem.point(coef, intercept)
         done = _EXACT_GAP if system.operations <= self.exact_up_to else self.tol
-        return Solution.from_point(*descend(self, _FactoredSteps(self, problem, system, done), point))
+        steps = _FactoredSteps(self, problem, system, done)
+        return Solution.from_point(*descend(self, steps, point))
 
 
 class Steps(ABC):
@@ -165,7 +168,8 @@ class _FactoredSteps(Steps):
 
     def __init__(self, solver, problem, system, done):
         self._tol, self._problem, self._system, self.done = solver.tol, problem, system, done
-        self._curvature = self._direction = None
+        self._curvature: Any = None
+        self._direction: Any = None
 
     def take(self, point):
         if self._curvature is None:

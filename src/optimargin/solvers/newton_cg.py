@@ -2,7 +2,8 @@
 
 Problem    min over w, b   1/2 |w|^2 + sum_i w_i l(s_i (t_i - phi_i' w - b))
 
-The linear system is that of `optimargin.systems`, with c_i = w_i l''(r_i) and the intercept eliminated.
+The linear system is that of `optimargin.systems`, with c_i = w_i l''(r_i) and the intercept
+eliminated.
 
 Feature space   (I + Phi' (C - C 1 1' C / 1'C1) Phi) dw = -grad: one product reads every
     active row once. Preconditioned by the diagonal; ended when the quadratic model no longer

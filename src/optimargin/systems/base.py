@@ -173,6 +173,11 @@ class ActiveSystem(ABC):
     intercept : ndarray of shape (n_outputs,)
     """
 
+    active: np.ndarray
+    decision: np.ndarray
+    coef: np.ndarray
+    intercept: np.ndarray
+
     def __init__(self, design, *, fit_intercept):
         self.design, self.fit_intercept = design, fit_intercept
         self.number = 0  # of moves

@@ -1,7 +1,5 @@
 """Which backend a design has, and the system of a problem's iterate."""
 
-import numpy as np
-
 from optimargin.designs.base import by_space
 from optimargin.designs.features import FeatureDesign
 from optimargin.systems.features import FeatureSystem

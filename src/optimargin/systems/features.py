@@ -16,6 +16,8 @@ alpha = c Z v on the samples that took part, a function of the held-out values c
 and by what features that depend on a parameter add (`Design.feature_forms`).
 """
 
+from typing import Any
+
 import numpy as np
 
 from optimargin._linalg import Factor, ThreadsafeFactor, solve_spd
@@ -48,6 +50,8 @@ class FeatureSystem(ActiveSystem):
         self._weight = np.zeros(design.n_samples)
         self._grams: list = []  # of `_weight`, one per part
         self._size = design.n_coef + fit_intercept
+        self._models: Any = None
+        self._leverage: Any = None
 
     @property
     def operations(self):

@@ -12,6 +12,8 @@ which sets theta to zero off S and to the solution of the system on it. What is 
 with a unit diagonal, which costs nothing and keeps rounding small.
 """
 
+from typing import Any
+
 import numpy as np
 
 from optimargin._linalg import Factor, solve_spd
@@ -27,7 +29,10 @@ class SampleSystem(ActiveSystem):
     def __init__(self, design, *, fit_intercept):
         super().__init__(design, fit_intercept=fit_intercept)
         self._in_features = isinstance(design, FeatureSpaceDesign)
-        self._factored = None
+        self._factored: Any = None
+        self._factor: Any = None
+        self._inverse: Any = None
+        self._diagonal: Any = None
 
     @property
     def operations(self):
@@ -232,13 +237,15 @@ class SampleSystem(ActiveSystem):
             for repeat, rows in folds.models():
                 found = self._left_out(rows)
                 if found is not None:
-                    forms.append(self._differentiate(rows, slope[repeat], *found, by_aim, by_log))
+                    of_fold = self._differentiate(rows, slope[repeat], found, by_aim, by_log)
+                    forms.append(of_fold)
             return Adjoint(by_aim, by_log, forms)
 
         return Values(out, pull_back)
 
-    def _differentiate(self, rows, slope, gone, block, u, by_aim, by_log):
+    def _differentiate(self, rows, slope, left_out, by_aim, by_log):
         """Add the adjoint of one fold, and return its form."""
+        gone, block, u = left_out
         n_active, root = self.active.size, self._root[:, None]
         off = rows[self.curvature[rows] == 0]
         z = np.zeros((n_active, self.aim.shape[1]))
