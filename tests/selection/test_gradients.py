@@ -184,13 +184,14 @@ def test_gradients_are_those_of_finite_differences(engine, task, criterion, monk
     check_gradient(lambda at: loss(at, gradient=False)[0].loss, x, gradient, places)
 
 
+@pytest.mark.parametrize("engine", ["kernel", "kernel, newton"])
 @pytest.mark.parametrize(
     ("task", "criterion"),
     [(task, each) for task in CRITERIA_OF for each in CRITERIA_OF[task]],
     ids=lambda value: value if isinstance(value, str) else shown(value),
 )
-def test_gradients_by_widths_per_feature_are_those_of_finite_differences(task, criterion):
-    data = make_data(task, ENGINES["kernel"])
+def test_gradients_by_widths_per_feature_are_those_of_finite_differences(task, criterion, engine):
+    data = make_data(task, ENGINES[engine])
     loss = WidthsLoss(data, np.flatnonzero(data.weight), 0.2, criterion, np.random.RandomState(0))
     x = np.append([1.5] if task == "numbers" else [1.5, -2.0, 0.2], [0.3, -0.2, 0.1, 0.4])
     _, gradient = loss(x)

@@ -410,33 +410,29 @@ def test_a_system_that_moved_refuses_to_differentiate_what_it_was(backend):
 
 
 @every_backend
-def test_a_step_from_elsewhere_spoils_no_answer(backend):
-    """What was asked before is refused or unchanged; what is asked after it is that of the move."""
+@pytest.mark.parametrize("asked", [False, True])
+def test_a_step_from_elsewhere_spoils_no_answer(backend, asked):
+    """Answers are refused or those of the move, whether they were asked for before or not."""
     cell = cell_of(backend, "python", True, "uneven")
     made, target = cell.made, cell.targets[0]
-    point = cell.problem_of(target, made.design).point()
     rows = np.arange(0, N_SAMPLES, 3)
 
-    def answers(system):
-        def of_folds():
-            values = system.folds(FOLDS)
-            return values.pull_back(np.ones_like(values.decision)).by_aim
-
+    def questions(system):
+        values = system.folds(FOLDS) if asked else None
         return [
             lambda: system.folds(FOLDS).decision,
+            lambda: (values or system.folds(FOLDS)).pull_back(np.ones((2, N_SAMPLES, 1))).by_aim,
             lambda: system.left_out(),
             lambda: system.without(rows)[0],
-            lambda: system.influence(made.coordinates(system.active)),
-            of_folds,
+            lambda: system.predict(cell.test()).pull_back(np.ones((5, 1))).by_aim,
         ]
 
-    expected = [ask() for ask in answers(cell.solved())]
+    expected = [ask() for ask in questions(cell.solved())]
     system = cell.solved()
-    asked = system.folds(FOLDS)
-    slope = np.ones_like(asked.decision)
+    later = questions(system)
+    point = cell.problem_of(target, made.design).point()
     system.step(point, point.curvature)
-    later = [*answers(system), lambda: asked.pull_back(slope).by_aim]
-    for ask, before in zip(later, [*expected, expected[-1]], strict=True):
+    for ask, before in zip(later, expected, strict=True):
         try:
             found = ask()
         except OutlivedError:
