@@ -99,7 +99,7 @@ class OutlierDetector(HeldOutValues, OutlierMixin, BaseLearner):
         >>> import numpy as np
         >>> from optimargin import OneClassODM
         >>> X = np.random.default_rng(0).normal(size=(200, 2))
-        >>> X[:3] += 8.0
+        >>> X[:3] = [[6.0, 6.0], [-6.0, 5.0], [0.0, -8.0]]
         >>> detector = OneClassODM(false_alarm_rate=0.015, novelty=False)
         >>> np.flatnonzero(detector.fit_predict(X) == -1).tolist()
         [0, 1, 2]
