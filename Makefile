@@ -11,14 +11,14 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 export MPLBACKEND ?= Agg
 # Two test processes on two cores: BLAS threads inside them would only wait for each other.
-test test-slow coverage: export OPENBLAS_NUM_THREADS ?= 1
+test test-quick test-slow coverage: export OPENBLAS_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo study test test-slow fuzz sanitize bench guard docs lint coverage clean
+.PHONY: help demo study test test-quick test-slow test-machines fuzz sanitize bench guard docs lint coverage clean
 
 help:  ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: build/.study  ## trains, tunes and plots one data set, then a small study with a report; no download
 	@$(compile)
@@ -38,9 +38,18 @@ test: build/.test  ## tests and coverage
 	@$(compile)
 	@pytest -n 2 --cov --cov-report=term-missing:skip-covered --cov-fail-under=95 $(PYTEST_ARGS)
 
+test-quick: build/.test  ## a minute of tests in which every module does something
+	@$(compile)
+	@pytest -n 2 -m "quick and not slow" $(PYTEST_ARGS)
+
 test-slow: build/.test  ## the long checks
 	@$(compile)
-	@pytest -n 2 -m slow $(PYTEST_ARGS)
+	@pytest -n 2 -m slow --timeout 3600 $(PYTEST_ARGS)
+
+MACHINES ?=
+test-machines: build/.test  ## tests of numbers as on other machines, resumable: make test-machines MACHINES="Haswell oldest"
+	@$(compile)
+	@python -m tests.machines $(MACHINES)
 
 FUZZ_ARGS ?= --count 200
 fuzz: build/.test  ## random attacks, resumable: make fuzz FUZZ_ARGS="kernel linear --count 5000"

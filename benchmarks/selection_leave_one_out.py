@@ -15,11 +15,11 @@ from pathlib import Path
 
 import numpy as np
 from data import load, preprocessor, regular_names
+from optimargin._core._gram_newton import GramNewton
 from sklearn.model_selection import train_test_split
 from threadpoolctl import threadpool_limits
 
 from optimargin import LinearODMClassifier, ODMClassifier
-from optimargin._core._gram_newton import GramNewton
 
 CORNERS = list(product((1.0, 1024.0), (1.0, 1024.0), (0.0, 0.5)))
 

@@ -115,6 +115,30 @@ class LogisticLoss(Loss):
 
 
 @dataclass(frozen=True)
+class PseudoHuberLoss(Loss):
+    """``C (sqrt(1 + r**2) - 1)``: smooth, and quadratic nowhere."""
+
+    C: float = 4.0
+
+    def terms(self, shortfall):
+        """Return l, l' and l''."""
+        root = np.sqrt(1 + shortfall**2)
+        return self.C * (root - 1), self.C * shortfall / root, self.C / root**3
+
+    def conjugate_terms(self, slope):
+        """Return ``C - sqrt(C**2 - slope**2)``, infinite past C."""
+        rest = self.C**2 - np.square(slope)
+        return np.where(rest >= 0, self.C - np.sqrt(np.maximum(rest, 0.0)), np.inf)
+
+    @property
+    def smoothness(self):
+        """The largest second derivative."""
+        return self.C
+
+    half_width = 0.0
+
+
+@dataclass(frozen=True)
 class PlainODM(AdditiveObjective):
     """The machine of a loss written in Python."""
 

@@ -1,25 +1,20 @@
 """The paper's regular data sets, read for the tests where a copy of them is at hand."""
 
-import json
 import os
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pytest
+
+from optimargin.datasets import list_paper_datasets
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = Path(os.environ.get("OPTIMARGIN_DATA", ROOT.parent / "shared" / "datasets"))
-
-
-def names():
-    """Return the names of the regular data sets found, smallest first."""
-    manifest = FOLDER / "manifest.json"
-    if not manifest.is_file():
-        return []
-    sets = json.loads(manifest.read_text())["sets"]
-    regular = [s for s in sets if s["group"] == "paper" and s["file"].endswith(".csv")]
-    return [s["name"] for s in sorted(regular, key=lambda s: s["instances"])]
+NAMES = list_paper_datasets("regular")  # smallest first
+MISSING = "the paper's data sets are not here"
+needed = pytest.mark.skipif(not (FOLDER / "manifest.json").is_file(), reason=MISSING)
 
 
 @cache

@@ -7,6 +7,8 @@ from scipy.special import expit, softmax
 
 from optimargin.calibration import CALIBRATIONS, calibrate
 
+pytestmark = [pytest.mark.quick, pytest.mark.numbers]
+
 every_kind = pytest.mark.parametrize("kind", sorted(CALIBRATIONS))
 
 

@@ -5,6 +5,8 @@ import pytest
 
 from optimargin.conformal import check_levels, conforming, conformities, intervals, quantiles
 
+pytestmark = [pytest.mark.quick, pytest.mark.numbers]
+
 LEVELS = np.array([0.5, 0.8, 0.9])
 
 

@@ -8,6 +8,8 @@ import sys
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.numbers
+
 TOL = 1e-6
 # Sizes past those at which threads and rounded kernel values begin.
 CODE = """

@@ -8,6 +8,8 @@ import pytest
 
 import optimargin
 
+pytestmark = [pytest.mark.quick, pytest.mark.numbers]
+
 PACKAGE = Path(optimargin.__file__).parent
 
 

@@ -190,6 +190,7 @@ def test_labels_may_be_a_series(data):
         np.testing.assert_array_equal(ODMClassifier().fit(X, series).predict(X), expected)
 
 
+@pytest.mark.quick
 @every_estimator
 def test_html_shows_the_parameters_and_links_to_the_page(estimator, monkeypatch):
     name = type(estimator).__name__

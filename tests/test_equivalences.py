@@ -8,6 +8,8 @@ from sklearn.base import clone
 from tests.cases import ODM_ESTIMATORS, models, two_classes
 from tests.cases import training_input as given
 
+pytestmark = pytest.mark.numbers
+
 every_model = pytest.mark.parametrize("model", models())
 rows_models = pytest.mark.parametrize("model", models("precomputed"))
 with_and_without_intercept = pytest.mark.parametrize("fit_intercept", [True, False])

@@ -8,6 +8,8 @@ from scipy.linalg import LinAlgError
 
 from optimargin._linalg import Factor, solve_spd
 
+pytestmark = [pytest.mark.quick, pytest.mark.numbers]
+
 
 def definite(n, seed=0):
     Z = np.random.default_rng(seed).normal(size=(n, n + 3))

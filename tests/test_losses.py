@@ -8,6 +8,8 @@ from optimargin.targets import Target
 from tests.cases import LOSSES
 from tests.python_losses import HuberLoss, LogisticLoss, PlainBand, SlopedBand
 
+pytestmark = [pytest.mark.quick, pytest.mark.numbers]
+
 # A new loss is a row here.
 EVERY_LOSS = [
     *LOSSES,

@@ -21,6 +21,8 @@ from optimargin.margins import (
     margin_variance,
 )
 
+pytestmark = [pytest.mark.quick, pytest.mark.numbers]
+
 
 @pytest.fixture(scope="module")
 def binary():

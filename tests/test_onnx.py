@@ -15,6 +15,8 @@ pytest.importorskip("skl2onnx")
 
 from optimargin.onnx import register_converters, to_onnx  # noqa: E402
 
+pytestmark = [pytest.mark.quick, pytest.mark.numbers]
+
 PRECISION = {np.float32: 2e-4, np.float64: 1e-10}
 
 
@@ -160,3 +162,9 @@ def test_regressors(name, n_targets, dtype):
     assert predictions.shape == expected.shape
     atol = 10 * PRECISION[dtype] * np.abs(expected).max()
     np.testing.assert_allclose(predictions, expected, rtol=0, atol=atol)
+
+
+def test_a_detector_without_novelty_has_nothing_to_predict():
+    model = OneClassODM(novelty=False).fit(np.random.default_rng(0).normal(size=(60, 3)))
+    with pytest.raises(ValueError, match="nothing to predict: set novelty=True"):
+        to_onnx(make_pipeline(model))

@@ -12,6 +12,8 @@ from optimargin import LinearODMClassifier, ODMClassifier
 from tests import oracle, regular_sets
 from tests.cases import models, two_classes
 
+pytestmark = [pytest.mark.quick, pytest.mark.numbers]
+
 vector_models = pytest.mark.parametrize("model", models("linear", "precomputed", "sigmoid"))
 
 
@@ -24,7 +26,10 @@ def data_of(name):
 
 
 @pytest.mark.parametrize("C1", [1.0, 64.0, 4096.0])
-@pytest.mark.parametrize("name", ["normal", *regular_sets.names()[1:7]])
+@pytest.mark.parametrize(
+    "name",
+    ["normal", *(pytest.param(n, marks=regular_sets.needed) for n in regular_sets.NAMES[1:7])],
+)
 def test_without_C2_and_D_the_objective_is_that_of_liblinear(name, C1):
     X, y = data_of(name)
     m = len(y)

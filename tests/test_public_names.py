@@ -7,6 +7,8 @@ import pytest
 
 import optimargin
 
+pytestmark = pytest.mark.quick
+
 
 def test_every_public_name_is_there():
     assert set(optimargin._MODULES) == set(optimargin.__all__)

@@ -10,6 +10,8 @@ from sklearn.exceptions import ConvergenceWarning
 from tests import oracle
 from tests.random_problems import KERNELS, features_and_norm, random_problems
 
+pytestmark = pytest.mark.numbers
+
 FLOOR = 1e-3  # gaps and errors are relative to the objective, or to this if that is larger
 PROBLEMS = random_problems([None, *KERNELS])
 

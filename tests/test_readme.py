@@ -12,6 +12,8 @@ from optimargin.study import figures, read_export
 from optimargin.study.statistics import make_comparison
 from tests import regular_sets
 
+pytestmark = pytest.mark.numbers
+
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PROSE = " ".join(README.split())
@@ -73,12 +75,11 @@ def test_the_plot_and_its_caption_have_the_counts_of_the_data_file():
         assert words in " ".join((ROOT / "docs" / page).read_text().split()), page
 
 
+@regular_sets.needed
 def test_the_plotted_set_is_the_middle_one_and_has_the_margins_of_the_study(monkeypatch):
     found = json.loads((STUDY / "margins.json").read_text())
     shares = found["shares"]["paper"]
     assert found["middle"] == sorted(shares, key=shares.get)[(len(shares) - 1) // 2]
-    if found["middle"] not in regular_sets.names():
-        pytest.skip("the paper's data sets are not here")
     monkeypatch.setenv("OPTIMARGIN_DATA", str(regular_sets.FOLDER))
     results = read_export(STUDY / "results.csv")
     ((claim,), _) = figures.margin_claims(results, [found["middle"]], 3, ("svm", "odm"))

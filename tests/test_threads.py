@@ -20,6 +20,8 @@ from optimargin._threads import (
 )
 from tests.cases import ESTIMATOR_SOLVERS, two_classes
 
+pytestmark = pytest.mark.numbers
+
 
 @pytest.mark.parametrize(("estimator", "solver"), ESTIMATOR_SOLVERS)
 def test_forty_concurrent_fits_equal_the_serial_fit(estimator, solver):

@@ -59,10 +59,46 @@ def check_weights(sample_weight, X):
     """Return `sample_weight` as a non-negative float64 array, or None."""
     if sample_weight is None:
         return None
-    weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
+    try:
+        weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"sample_weight must be a number per sample: {error}") from None
     if (weight < 0).any():
         raise ValueError("sample_weight has negative values: weights must be at least zero.")
     return weight
+
+
+def checked_splits(splits, n_samples):
+    """Return the splits of a splitter as a list of (train, test), arrays of indices.
+
+    Masks become indices. Everything else that could not be one is named.
+    """
+    return [
+        (
+            _checked_rows(train, n_samples, f"training samples of split {s}"),
+            _checked_rows(test, n_samples, f"test samples of split {s}"),
+        )
+        for s, (train, test) in enumerate(splits)
+    ]
+
+
+def _checked_rows(rows, n_samples, what):
+    rows = np.asarray(rows)
+    if rows.dtype == bool and rows.shape == (n_samples,):
+        return np.flatnonzero(rows)
+    if rows.size == 0:
+        raise ValueError(f"cv has no {what}: leave it out, or use fewer folds.")
+    if rows.ndim != 1 or rows.dtype.kind not in "iu":
+        raise ValueError(
+            f"cv has {what} that are no list of indices of samples: it must yield pairs of them, "
+            "(train, test), as scikit-learn's splitters do."
+        )
+    if rows.min() < 0 or rows.max() >= n_samples:
+        raise ValueError(
+            f"cv has {what} from {rows.min()} to {rows.max()}, and X has {n_samples} samples: "
+            f"indices are from 0 to {n_samples - 1}."
+        )
+    return rows
 
 
 def check_finite(X, estimator_name=""):

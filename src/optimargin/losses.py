@@ -59,6 +59,12 @@ class Loss(ABC):
         """
         return 0.0
 
+    constant_curvature: float | None = None
+    """The second derivative of a loss ``l(r) = c r**2 / 2``; optional, None for others.
+
+    Outputs of such a loss that have the same weights share all factors.
+    """
+
     half_width: float = np.inf
     """``l'(r) >= 0`` for ``r > half_width`` and ``l'(r) <= 0`` for ``r < -half_width``.
 
@@ -293,6 +299,11 @@ class BandLoss(Loss):
     def smoothness(self) -> float:
         """The largest second derivative."""
         return 2 * max(self.C1, self.C2)
+
+    @property
+    def constant_curvature(self) -> float | None:  # type: ignore[override]
+        """``2 C`` where C1 = C2 and D = 0."""
+        return 2 * self.C1 if self.C1 == self.C2 and self.D == 0 else None
 
     @property
     def half_width(self) -> float:  # type: ignore[override]

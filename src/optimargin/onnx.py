@@ -89,6 +89,10 @@ def to_onnx(estimator, *, dtype=np.float32, target_opset=None):
         raise ValueError(f"dtype={dtype!r} is unknown: use numpy.float32 or numpy.float64.")
     check_is_fitted(estimator)
     _check_kernel(unwrap(estimator))
+    if is_outlier_detector(unwrap(estimator)) and not hasattr(estimator, "predict"):
+        raise ValueError(
+            "With novelty=False there is nothing to predict: set novelty=True and fit."
+        )
     register_converters()
     inputs = [("X", _INPUTS[name]([None, estimator.n_features_in_]))]
     return _to_onnx(estimator, initial_types=inputs, target_opset=target_opset)

@@ -8,6 +8,8 @@ from numpy.testing import assert_allclose
 
 from optimargin._core._box_qp import BoxQP
 
+pytestmark = [pytest.mark.quick, pytest.mark.numbers]
+
 TOL = 1e-9
 
 

@@ -14,6 +14,8 @@ from optimargin.baselines import (
     MaximalAverageMargin,
 )
 
+pytestmark = [pytest.mark.quick, pytest.mark.numbers]
+
 BASELINES = [
     KernelFisherDiscriminant(),
     MarginDistributionGame(),

@@ -42,6 +42,7 @@ def check_page(path):
     return text
 
 
+@pytest.mark.quick
 def test_auto_makes_model_predictions_and_page(run, titanic, tmp_path):
     test = tmp_path / "test.csv"
     test.write_text(passengers(20, 1))

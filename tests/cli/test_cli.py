@@ -14,6 +14,8 @@ from optimargin import LDMClassifier, LinearODMClassifier, ODMClassifier
 from optimargin.io import load_model, read_model_header, save_model
 from tests.io.mutations import SVMLIGHT, TABLE, mutate
 
+pytestmark = pytest.mark.quick
+
 
 @pytest.fixture
 def flowers(tmp_path):
@@ -89,7 +91,6 @@ def test_train_fits_what_the_library_fits(options, expected, run, flowers, tmp_p
     )
 
 
-@pytest.mark.smoke
 def test_train_reports_json(run, flowers, tmp_path):
     code, out, _ = run(
         "train", flowers, tmp_path / "m", "--linear", "-v", "5", "--json", "--seed", "1"
@@ -124,7 +125,6 @@ def test_unscaled_features_get_a_hint(run, tmp_path):
     assert "--scale standard may help" in run("train", path, tmp_path / "m")[1]
 
 
-@pytest.mark.smoke
 def test_predict_matches_columns_by_name_and_needs_no_labels(run, flowers, tmp_path):
     run("train", flowers, tmp_path / "m", "-q")
     X, y = data_of(flowers)
@@ -154,7 +154,6 @@ def test_predicted_scores_are_exact_and_go_to_standard_output(run, flowers, tmp_
     np.testing.assert_array_equal(scores, expected)
 
 
-@pytest.mark.smoke
 def test_sparse_data_and_the_way_of_libsvm(run, sparse, tmp_path):
     scaled = tmp_path / "scaled.svm.gz"
     assert run("scale", sparse, scaled, "-s", tmp_path / "ranges")[0] == 0
@@ -200,7 +199,6 @@ def test_select_chooses_saves_and_draws(run, flowers, tmp_path):
     assert "chosen" in out
 
 
-@pytest.mark.smoke
 def test_inspect_shows_the_model(run, flowers, tmp_path):
     run("train", flowers, tmp_path / "m", "-q", "--scale", "standard")
     code, out, _ = run("inspect", tmp_path / "m")

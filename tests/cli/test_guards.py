@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from sklearn.datasets import load_diabetes
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -201,7 +202,8 @@ def test_progress_counts_iterations():
     model = ODMClassifier(kernel="linear", solver="dcd", max_iter=5, tol=1e-3)
     if not hasattr(model, "set_callbacks"):
         pytest.skip("scikit-learn before 1.9")
-    with iterations_shown(model, "training", shown.append):
+    ended_early = pytest.warns(ConvergenceWarning, match="stopped at iteration 5")
+    with iterations_shown(model, "training", shown.append), ended_early:
         model.fit([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1])
     assert shown[0].startswith("training: iteration 1, 0 s")
     assert not hasattr(model, "_skl_callbacks")

@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 from optimargin import OneClassODM
-from optimargin.io import load_model
+from optimargin.io import load_model, save_model
+
+pytestmark = pytest.mark.quick
 
 ROWS = np.random.default_rng(0).normal(size=(199, 3))
 NEW = np.vstack([np.random.default_rng(1).normal(size=(50, 3)), np.full((5, 3), 8.0)])
@@ -147,3 +149,14 @@ def test_other_models_have_no_p_values(run, tmp_path):
     code, _, err = run("train", path, tmp_path / "x", "--false-alarm-rate", "0.1")
     assert code != 0
     assert "--false-alarm-rate has no meaning" in err
+
+
+def test_a_model_that_judges_its_own_rows_has_nothing_to_say_of_others(run, tmp_path):
+    path, new = tmp_path / "own.skops", tmp_path / "rows.csv"
+    np.savetxt(new, NEW, delimiter=",", header="a,b,c", comments="")
+    save_model(OneClassODM(novelty=False).fit(ROWS), path)
+    for command in (("predict", new, path, tmp_path / "out.csv"), ("inspect", path, "--data", new)):
+        code, _, err = run(*command)
+        assert code == 1
+        assert "fit one with novelty=True" in err
+    assert run("inspect", path)[0] == 0

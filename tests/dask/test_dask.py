@@ -20,7 +20,7 @@ from optimargin import (
     ODMRegressor,
     OneClassODM,
 )
-from optimargin.chunks import Chunks
+from optimargin.chunks import ArrayChunks, Chunks
 from tests.cases import two_classes
 
 da = pytest.importorskip("dask.array")
@@ -35,7 +35,8 @@ from optimargin.dask import (  # noqa: E402
 )
 from optimargin.dask._chunks import DaskChunks  # noqa: E402
 
-LOCAL = {"threads_per_worker": 1, "dashboard_address": None}
+# Any free port: the one that dask looks for may be taken.
+LOCAL = {"threads_per_worker": 1, "dashboard_address": ":0"}
 
 
 @pytest.fixture(scope="module")
@@ -380,3 +381,20 @@ def test_novelty_detection_is_that_of_chunks(client, hidden):
         found = getattr(model, method)(dX).compute()
         np.testing.assert_allclose(found, getattr(local, method)(X), atol=0.011)
     np.testing.assert_allclose(model.to_local().score_samples(X), local.score_samples(X), atol=1e-6)
+
+
+def test_odd_rows_of_blocks_are_those_of_chunks(client):
+    X = two_classes(300, 3)[0]
+    X[::100] *= 8.0
+    settings = {"n_components": 30, "random_state": 0, "novelty": False}
+    model = DaskOneClassODM(client=client, **settings)
+    labels = model.fit_predict(da.from_array(X, chunks=(100, 3)))
+    local = OneClassODM(approximation="nystrom", **settings)
+    local.fit_chunks(ArrayChunks(X, chunk_rows=100))
+    np.testing.assert_allclose(model.held_out_scores_, local.held_out_scores_, atol=1e-6)
+    np.testing.assert_array_equal(labels == -1, local.held_out_scores_ < local.offset_)
+    assert (labels[::100] == -1).all()
+    assert not hasattr(model, "predict")
+    assert not hasattr(model.to_local(), "predict")
+    with pytest.raises(AttributeError, match=r"DaskOneClassODM judges .* Set novelty=False"):
+        model.set_params(novelty=True).fit_predict(X)

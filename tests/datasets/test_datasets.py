@@ -25,10 +25,10 @@ from optimargin.datasets._readers import read_table
 from optimargin.datasets._recipes import RECIPES
 from optimargin.datasets._registry import registry
 from tests.regular_sets import FOLDER
+from tests.regular_sets import needed as needs_mirror
 
-needs_mirror = pytest.mark.skipif(
-    not (FOLDER / "manifest.json").is_file(), reason="no mirror of the data sets"
-)
+pytestmark = pytest.mark.quick
+
 ORIGINALS = {
     "australian": "full/credit-a",
     "breast": "full/breast-cancer",
@@ -98,6 +98,19 @@ def test_categories_are_numbered_as_registered_else_in_natural_order():
     X, _, names = _numbers(frame, categories)
     assert names == ["employment", "age"]
     assert_array_equal(X, [[1, 1], [4, 0], [0, 0], [2, 2]])
+
+
+def test_recipes_code_votes_and_categories():
+    votes = pd.DataFrame({"a": ["y", "n", None], "b": ["n", "y", "y"], "party": ["r", "d", "d"]})
+    assert RECIPES["house"](votes).to_numpy().tolist() == [[1.0, 0.0, "r"], [0.0, 1.0, "d"]]
+    assert RECIPES["house-votes"](votes)["a"].tolist() == [0.5, 0.0, 1.0]
+    vehicles = pd.DataFrame({"length": [1, 2, 3], "kind": ["bus", "van", "saab"]})
+    assert RECIPES["vehicle"](vehicles)["kind"].tolist() == ["bus", "saab"]
+    year = "Patients_year_of_operation"
+    patients = pd.DataFrame({year: [58, 59, None], "age": [30.0, 50.0, None], "class": [1, 2, 1]})
+    coded = RECIPES["haberman"](patients)
+    assert coded.columns.tolist() == [f"{year}_58.0", f"{year}_59.0", "age", "class"]
+    assert coded.iloc[2].tolist() == [1, 0, 0.5, 1]
 
 
 @needs_mirror

@@ -14,6 +14,8 @@ from optimargin.held_out.closed_form import leave_one_out
 from optimargin.solvers import SOLVERS, Newton
 from tests.cases import LOSSES, make_problem, two_classes
 
+pytestmark = pytest.mark.quick
+
 
 class PlainFeatures(FeatureSpaceDesign):
     """Features with the abstract methods alone."""

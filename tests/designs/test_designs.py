@@ -27,6 +27,8 @@ from tests.cases import (
     two_classes,
 )
 
+pytestmark = pytest.mark.numbers
+
 every_design = pytest.mark.parametrize("name", DESIGNS)
 every_feature_design = pytest.mark.parametrize("name", FEATURE_DESIGNS)
 every_sample_design = pytest.mark.parametrize("name", SAMPLE_DESIGNS)

@@ -6,6 +6,8 @@ import pytest
 from optimargin.designs import PanelDesign, TileDesign
 from optimargin.kernels import PreparedKernel, make_kernel
 
+pytestmark = [pytest.mark.quick, pytest.mark.numbers]
+
 KERNEL = make_kernel("rbf", gamma=0.2)
 
 

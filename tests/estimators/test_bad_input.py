@@ -284,8 +284,9 @@ def test_labels_unknown_to_the_model_cannot_be_left_out(model):
     [lambda X, y: (X, -y), lambda X, y: (X[::-1], y), lambda X, y: (X[:30], y[:30])],
     ids=["other labels", "other order", "part"],
 )
-def test_other_data_than_those_of_the_fit_cannot_be_left_out(estimator, change):
-    X, y = two_classes(60)
+@pytest.mark.parametrize("n_features", [4, 100])
+def test_other_data_than_those_of_the_fit_cannot_be_left_out(estimator, change, n_features):
+    X, y = two_classes(60, n_features)
     model = estimator().fit(X, y)
     with pytest.raises(ValueError, match="training data"):
         model.loo_decision_function(*change(X, y))
@@ -421,7 +422,9 @@ def test_missing_probabilities_are_explained(model, advice):
 def test_measurements_as_labels_are_warned_about():
     rng = np.random.default_rng(0)
     measured, samples = rng.integers(0, 100, 90), rng.normal(size=(90, 2))
-    with pytest.warns(UserWarning, match=r"different numbers in 90 samples.*ODMRegressor"):
+    ours = pytest.warns(UserWarning, match=r"different numbers in 90 samples.*ODMRegressor")
+    scikit_learns = pytest.warns(UserWarning, match="could represent a regression problem")
+    with scikit_learns, ours:
         LinearODMClassifier(max_iter=20).fit(samples, measured)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

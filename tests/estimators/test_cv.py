@@ -24,6 +24,8 @@ from optimargin.selection.criteria import smooth_loss
 from optimargin.selection.data import SelectionData
 from optimargin.selection.search import HeldOutLoss
 
+pytestmark = pytest.mark.numbers
+
 GRID = {"C1s": [1.0, 16.0, 256.0], "C2s": [1.0, 16.0], "Ds": [0.3, 0.0]}
 PARAM_GRID = {"C1": [1.0, 16.0, 256.0], "C2": [1.0, 16.0], "D": [0.3, 0.0]}
 

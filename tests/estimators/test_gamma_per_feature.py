@@ -11,6 +11,8 @@ from optimargin.io import load_model, read_model_header, save_model
 from optimargin.margins import margin_distribution
 from optimargin.onnx import to_onnx
 
+pytestmark = [pytest.mark.quick, pytest.mark.numbers]
+
 ESTIMATORS = {
     "classifier": ODMClassifier(kernel="rbf"),
     "newton_cg": ODMClassifier(solver="newton_cg", tol=1e-10),

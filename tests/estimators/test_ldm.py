@@ -14,6 +14,8 @@ from tests import ldm_oracle
 from tests.cases import two_classes
 from tests.oracle import features_of_kernel
 
+pytestmark = [pytest.mark.quick, pytest.mark.numbers]
+
 SOLVERS = ["dcd", "interior_point"]
 
 

@@ -20,6 +20,8 @@ from optimargin.objectives import LDM
 from optimargin.selection.grid import Grid
 from tests.cases import labels_target
 
+pytestmark = pytest.mark.numbers
+
 PARAM_GRID = {"C": [1.0, 100.0], "lambda1": [0.1, 10.0], "lambda2": [0.0, 0.5]}
 OF_KERNEL = {LDMClassifierCV: {"widths": [1.0]}}
 GRID = {f"{name}s": values for name, values in PARAM_GRID.items()}

@@ -12,6 +12,8 @@ from optimargin import LDMClassifier, LinearLDMClassifier
 from tests import ldm_oracle
 from tests.cases import two_classes
 
+pytestmark = pytest.mark.numbers
+
 SOLVERS = ["dcd", "interior_point", "svrg"]
 
 
@@ -93,6 +95,7 @@ def test_features_and_samples_describe_the_same_model():
     assert model.loo_error_bound() == pytest.approx(gram.loo_error_bound(), rel=1e-4)
 
 
+@pytest.mark.quick
 def test_a_rough_tolerance_on_many_samples_goes_to_coordinate_descent():
     X, y = two_classes(6000)
     model = LinearLDMClassifier(tol=1e-4).fit(X, y)
@@ -112,13 +115,12 @@ def test_a_hard_margin_is_met_or_refused():
         LinearLDMClassifier(np.inf, solver="svrg").fit(X, y)
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_float32_is_used_as_it_is(solver):
     X, y = two_classes(60)
-    with np.testing.suppress_warnings() as quiet:
-        quiet.filter(Warning)
-        model = LinearLDMClassifier(1.0, solver=solver, random_state=0).fit(X.astype(np.float32), y)
-        double = LinearLDMClassifier(1.0, solver=solver, random_state=0).fit(X, y)
+    model = LinearLDMClassifier(1.0, solver=solver, random_state=0).fit(X.astype(np.float32), y)
+    double = LinearLDMClassifier(1.0, solver=solver, random_state=0).fit(X, y)
     assert model.coef_.dtype == np.float32
     assert model.objective_ == pytest.approx(
         double.objective_, rel=1e-3 if solver == "svrg" else 1e-5

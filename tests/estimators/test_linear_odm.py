@@ -15,6 +15,8 @@ from optimargin.training.designs import make_design
 from optimargin.training.plan import choose_linear_solver
 from tests.cases import EXACT_SOLVERS, solvers_of, two_classes
 
+pytestmark = pytest.mark.numbers
+
 every_solver = pytest.mark.parametrize("solver", solvers_of(LinearODMClassifier))
 
 
@@ -178,9 +180,26 @@ def test_a_large_dense_fit_makes_no_copy_of_its_data(dtype, share, fit_intercept
 def test_a_fit_on_a_subsample_first_ends_at_the_same_solution(monkeypatch):
     X, y = make_classification(3000, 6, n_informative=5, n_redundant=0, flip_y=0.1, random_state=1)
     plain = LinearODMClassifier().fit(X, y)
-    monkeypatch.setattr("optimargin.solvers._systems._SUBSAMPLE_FROM", 1000)
-    monkeypatch.setattr("optimargin.solvers._systems._SUBSAMPLE_FEATURES", 1)
+    monkeypatch.setattr("optimargin.solvers.newton._SUBSAMPLE_FROM", 1000)
+    monkeypatch.setattr("optimargin.solvers.newton._SUBSAMPLE_FEATURES", 1)
     started = LinearODMClassifier().fit(X, y)
     assert started.objective_ == pytest.approx(plain.objective_, rel=1e-12)
     np.testing.assert_allclose(started.coef_, plain.coef_, rtol=1e-7)
     assert started.n_iter_ <= plain.n_iter_
+
+
+@pytest.mark.filterwarnings("ignore:.*relative duality gap")
+@pytest.mark.parametrize("C1", [None, 1e3, 1e9])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("calibration", [None, "sigmoid"])
+def test_wide_data_are_those_of_the_fit_whatever_penalty_and_shift(C1, dtype, calibration):
+    rng = np.random.default_rng(0)
+    X = (10.0 * rng.normal(size=(60, 200)) + 5.0).astype(dtype)
+    y = X[:, 0] + 0.5 * rng.normal(size=60) > 9.0  # rare: probabilities move the intercept far
+    model = LinearODMClassifier(C1=C1, calibration=calibration).fit(X, y)
+    precise = LinearODMClassifier(C1=C1, tol=1e-12).fit(X.astype(np.float64), y)
+    shift = model.intercept_ - LinearODMClassifier(C1=C1).fit(X, y).intercept_
+    assert (shift[0] != 0) == (calibration is not None)
+    expected = precise.loo_decision_function(exact=True) + shift
+    found = model.loo_decision_function(exact=True)
+    np.testing.assert_allclose(found, expected, atol=1e-5 * max(np.abs(shift[0]), 1.0))

@@ -13,6 +13,8 @@ from optimargin.kernels import Kernel, gram_matrix, resolve_gamma
 from tests import oracle
 from tests.cases import CauchyKernel, models, training_input, two_classes
 
+pytestmark = pytest.mark.numbers
+
 kernel_models = pytest.mark.parametrize("model", models("linear"))
 vector_models = pytest.mark.parametrize("model", models("linear", "precomputed"))
 quiet = pytest.mark.filterwarnings("ignore:The sigmoid kernel matrix")

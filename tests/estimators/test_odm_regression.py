@@ -20,6 +20,8 @@ from tests import oracle
 from tests.cases import solvers_of
 from tests.random_problems import KERNELS, RandomProblem, features_and_norm, random_problems
 
+pytestmark = pytest.mark.numbers
+
 
 def numbers(n_samples=60, n_features=4, *, seed=0):
     """Return rows and targets that a line fits in part."""

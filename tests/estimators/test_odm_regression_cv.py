@@ -27,6 +27,8 @@ from optimargin.selection.data import SelectionData
 from optimargin.selection.search import HeldOutLoss
 from optimargin.tasks import Regression
 
+pytestmark = pytest.mark.numbers
+
 
 def curve(n_samples=80, *, seed=0):
     """Return rows and targets of a noisy curve."""
@@ -182,6 +184,7 @@ def test_trimming_catches_gross_errors(make):
     assert errors[0] < errors[1]
 
 
+@pytest.mark.quick
 def test_trimming_leaves_clean_data_alone():
     model = LinearODMRegressorCV(outliers="trim", max_evals=12).fit(X, Y)
     assert model.outliers_.size == 0

@@ -24,6 +24,8 @@ from optimargin.selection.data import SelectionData
 from optimargin.selection.search import HeldOutLoss
 from optimargin.tasks import Classification
 
+pytestmark = [pytest.mark.quick, pytest.mark.numbers]
+
 MODELS = {
     "rbf": ODMClassifier(multi_class="ovo", gamma=0.1),
     "dcd": ODMClassifier(multi_class="ovo", gamma=0.1, solver="dcd", tol=1e-11),

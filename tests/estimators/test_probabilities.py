@@ -22,6 +22,8 @@ from optimargin.chunks import ArrayChunks
 from optimargin.io import ModelFileError, load_model, save_model
 from optimargin.training import plan
 
+pytestmark = pytest.mark.numbers
+
 CALIBRATED = {
     "ODM": ODMClassifier(calibration="sigmoid"),
     "ODM-isotonic": ODMClassifier(calibration="isotonic"),

@@ -13,6 +13,8 @@ from optimargin.io import load_model, save_model
 from optimargin.training import chunks as chunked_training
 from tests.cases import two_classes
 
+pytestmark = [pytest.mark.quick, pytest.mark.numbers]
+
 X, Y = two_classes(60, 3)
 
 

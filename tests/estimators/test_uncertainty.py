@@ -22,6 +22,8 @@ from optimargin.conformal import conformities
 from optimargin.io import ModelFileError, load_model, save_model
 from optimargin.training import plan
 
+pytestmark = [pytest.mark.quick, pytest.mark.numbers]
+
 
 def numbers(n_samples=60, seed=0):
     X, y = make_friedman1(n_samples + 20, 5, noise=1.0, random_state=seed)
@@ -334,3 +336,16 @@ def test_other_training_data_than_those_of_the_fit_are_refused(make):
     for other in ((X[:50], y[:50]), (X, y[::-1])):
         with pytest.raises(ValueError, match="training data"):
             model.predict_interval(X[:5], training_data=other)
+
+
+@pytest.mark.parametrize(("solver", "tol"), [("newton", 1e-6), ("dcd", 1e-9), ("bcd", 1e-6)])
+def test_what_is_kept_of_calibrated_classifiers_knows_of_no_shift(solver, tol):
+    """Held-out values from support vectors and from the training data are the same."""
+    X, y = make_classification(
+        300, 4, n_informative=3, n_redundant=0, weights=[0.8], random_state=0
+    )
+    model = ODMClassifier(calibration="sigmoid", solver=solver, tol=tol).fit(X, y)
+    kept = pickle.loads(pickle.dumps(model))._left_out_models(None, exact=False)
+    given = model._left_out_models((X, y), exact=False)
+    assert len(model.support_) < 290  # the others are in the band
+    np.testing.assert_allclose(np.sort(kept.own, axis=0), np.sort(given.own, axis=0), atol=1e-5)

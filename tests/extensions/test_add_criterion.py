@@ -13,6 +13,8 @@ from optimargin.selection.data import SelectionData
 from optimargin.selection.search import HeldOutLoss
 from tests.cases import two_classes
 
+pytestmark = [pytest.mark.quick, pytest.mark.numbers]
+
 
 # [criterion]
 @dataclass(frozen=True)

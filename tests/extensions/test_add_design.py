@@ -9,13 +9,16 @@ from optimargin import LinearODMClassifier
 from optimargin.designs import FeatureDesign
 from optimargin.designs.base import FeatureSpaceDesign
 from optimargin.held_out import leave_one_out
-from optimargin.held_out.refitter import Folds, NumpyRefitter
+from optimargin.held_out.newton import NewtonRefitter
 from optimargin.objectives import ODM
 from optimargin.solvers import SOLVERS
+from optimargin.systems import Folds
 from optimargin.tasks import Classification
 from optimargin.training import Options, plan_fit, train
 from optimargin.training.designs import DESIGNS, MadeDesign
 from tests.cases import labels_target, make_problem, two_classes
+
+pytestmark = [pytest.mark.quick, pytest.mark.numbers]
 
 
 # [design]
@@ -79,7 +82,7 @@ def test_held_out_scores_and_their_slopes_are_those_of_features_written_out():
     slope = np.random.default_rng(0).normal(size=(2, 70, 1))
     found = []
     for design in (SquaresDesign(X), FeatureDesign(WRITTEN_OUT)):
-        refitter = NumpyRefitter(design, [labels_target(Y)], True)
+        refitter = NewtonRefitter(design, [labels_target(Y)], True)
         held_out = refitter.solve(MACHINE).leave_folds_out(folds)
         found.append((held_out.decision, held_out.derivatives(slope).by_loss))
     np.testing.assert_allclose(found[0][0], found[1][0], atol=1e-9)

@@ -12,6 +12,8 @@ from optimargin.io import load_model, save_model
 from optimargin.kernels import KERNELS, RadialKernel
 from tests.cases import two_classes
 
+pytestmark = [pytest.mark.quick, pytest.mark.numbers]
+
 
 # [kernel]
 @dataclass(frozen=True)

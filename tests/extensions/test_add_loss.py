@@ -21,6 +21,8 @@ from optimargin.solvers import SOLVERS, Newton
 from optimargin.targets import LABELS
 from tests.cases import make_problem, two_classes
 
+pytestmark = [pytest.mark.quick, pytest.mark.numbers]
+
 
 # [loss]
 @dataclass(frozen=True)

@@ -9,6 +9,8 @@ from optimargin.objectives import LDM
 from optimargin.solvers import SOLVERS, Solution, Solver, UnsuitableProblemError
 from tests.cases import labels_target, two_classes
 
+pytestmark = [pytest.mark.quick, pytest.mark.numbers]
+
 
 # [solver]
 class SteepestDescent(Solver):

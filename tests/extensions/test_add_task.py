@@ -18,6 +18,8 @@ from optimargin.training.chunks import train_chunks
 from optimargin.training.rebuild import solution_of
 from optimargin.training.train import NoProgress
 
+pytestmark = [pytest.mark.quick, pytest.mark.numbers]
+
 
 # [task]
 @dataclass(frozen=True)

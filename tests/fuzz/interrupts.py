@@ -121,7 +121,7 @@ def _on_dask(model, X, y):
 def _threads():
     import distributed
 
-    return distributed.Client(processes=False, n_workers=1, dashboard_address=None)
+    return distributed.Client(processes=False, n_workers=1, dashboard_address=":0")
 
 
 def _dask_classifier():

@@ -11,8 +11,15 @@ from sklearn.datasets import make_classification, make_moons
 from sklearn.model_selection import GroupKFold, KFold, ShuffleSplit
 
 from optimargin import LDMClassifier, LinearODMClassifier, ODMClassifier
-from optimargin._core._leave_out import LeaveOutNewton
+from optimargin.held_out import leave_one_out, models_without
+from optimargin.objectives import ODM
+from optimargin.solvers import Newton
+from optimargin.targets import Target
+from tests.cases import LOSSES, make_design, make_problem, two_classes
+from tests.python_losses import PlainBand
 from tests.sampling import pairwise
+
+pytestmark = pytest.mark.numbers
 
 PARAMETERS = [(4.0, 4.0, 0.0), (64.0, 16.0, 0.2), (1024.0, 1.0, 0.5), (16.0, 0.0, 0.3)]
 ESTIMATORS = [ODMClassifier, LinearODMClassifier]
@@ -107,28 +114,6 @@ def test_feature_space_and_sample_space_agree(data, fit_intercept, C1, C2, D):
     kernel.fit(X @ X.T, y, sample_weight=weight)
     for method in ("loo_decision_function", "kfold_decision_function"):
         np.testing.assert_allclose(getattr(linear, method)(), getattr(kernel, method)(), atol=1e-7)
-
-
-@pytest.mark.parametrize("fit_intercept", [True, False])
-@pytest.mark.parametrize(("C1", "C2", "D"), PARAMETERS)
-def test_compiled_and_numpy_closed_forms_agree(data, fit_intercept, C1, C2, D):
-    X, y, weight = data
-    model = make(ODMClassifier, C1, C2, D, fit_intercept=fit_intercept)
-    model.fit(X, y, sample_weight=weight)
-    K = model._kernel(X)
-    signs = np.where(y == 1, 1.0, -1.0)
-    solver = LeaveOutNewton(K, signs, signs, weight / weight.sum(), fit_intercept)
-    solver.solve(C1, C2, D)
-    assert solver.objective == pytest.approx(model.objective_, rel=1e-12)
-    fold = np.arange(len(y), dtype=np.intc)[None] % 4
-    folds = np.empty((1, len(y)))
-    solver.leave_folds_out(fold, 4, folds)
-    cv = [(np.flatnonzero(fold[0] != k), np.flatnonzero(fold[0] == k)) for k in range(4)]
-    np.testing.assert_allclose(folds[0], model.kfold_decision_function(cv), atol=1e-8)
-    solver.solve(C1, C2, D)
-    single = np.empty(len(y))
-    solver.leave_one_out(single)
-    np.testing.assert_allclose(single, model.loo_decision_function(), atol=1e-8)
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
@@ -283,3 +268,43 @@ def test_closed_form_beyond_the_memory_limit_says_what_to_set():
         model.fit(X, y)
     with pytest.raises(ValueError, match="set cache_size to that"):
         model.loo_decision_function()
+
+
+@pytest.mark.parametrize("design", ["dense-centred", "csr", "gram", "panels-half-kept"])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("exact", [True, False])
+def test_samples_left_out_of_a_loss_in_python_are_those_of_the_compiled_one(
+    design, fit_intercept, exact
+):
+    X, y = two_classes(40, 4)
+    band = LOSSES[1]
+    folds = np.array_split(np.random.default_rng(0).permutation(40), 4)
+    found = []
+    for loss in (band, PlainBand(band.C1, band.C2, band.D)):
+        made = make_design(design, X)[0]
+        problem = make_problem(loss, made, y, fit_intercept=fit_intercept)
+        best = Newton(tol=1e-14, max_iter=100).solve(problem)
+        fit = (problem, best.coef, best.intercept)
+        models = models_without(*fit, folds, exact=exact)
+        without = [made.decision(w)[k] + b for k, (w, b) in zip(folds, models, strict=True)]
+        found.append((leave_one_out(*fit, exact=exact), np.concatenate(without)))
+    for compiled, python in zip(*found, strict=True):
+        np.testing.assert_allclose(python, compiled, atol=1e-9)
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("design", ["dense", "gram"])
+def test_the_closed_form_of_numbers_as_targets_is_that_of_refits(design, fit_intercept):
+    """Ridge regression: no sample enters or leaves, so that the closed form is exact."""
+    X, _ = two_classes(25, 3)
+    rng = np.random.default_rng(1)
+    target = Target(rng.normal(size=25), rng.choice([-1.0, 1.0], 25), np.full(25, 1 / 25))
+    made = make_design(design, X)[0]
+    objective = ODM(8.0, 8.0, 0.0)
+    problem = objective.problem(made, target, fit_intercept=fit_intercept)
+    best = Newton(tol=1e-14, max_iter=50).solve(problem)
+    left_out = leave_one_out(problem, best.coef, best.intercept)
+    for i in range(25):
+        refitted = Newton(tol=1e-14, max_iter=50).solve(problem.without([i]))
+        decision = made.decision(refitted.coef)[i] + refitted.intercept
+        assert left_out[i] == pytest.approx(decision, abs=1e-9)

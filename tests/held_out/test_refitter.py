@@ -1,4 +1,4 @@
-"""Refitters: the same values and derivatives from numpy and from the compiled core."""
+"""Refitters: the same values and derivatives from every one that can take the data."""
 
 from dataclasses import replace
 
@@ -7,17 +7,19 @@ import pytest
 import scipy.sparse as sp
 
 from optimargin.designs import FeatureDesign, GramDesign, LinearGramDesign
-from optimargin.held_out.closed_form import leave_folds_out, leave_one_out
-from optimargin.held_out.compiled import FeatureRefitter, GramRefitter
 from optimargin.held_out.engine import KernelData, LinearData, make_refitter
-from optimargin.held_out.refitter import FeatureTest, Folds, GramTest, NumpyRefitter, Solved
+from optimargin.held_out.newton import NewtonRefitter
+from optimargin.held_out.refitter import FeatureTest, GramTest, Solved
+from optimargin.held_out.small import GramRefitter
 from optimargin.kernels import Kernel, gamma_of_width, squared_distances
 from optimargin.losses import BandLoss
 from optimargin.objectives import LDM, ODM
-from optimargin.solvers import Newton
+from optimargin.systems import Folds, OutlivedError
 from optimargin.targets import Target
-from tests.cases import LOSSES, labels_target, make_design, make_problem, two_classes
-from tests.python_losses import PlainBand, PlainODM
+from tests.cases import labels_target, two_classes
+from tests.python_losses import PlainODM
+
+pytestmark = pytest.mark.numbers
 
 N_TRAIN, N_TEST = 40, 15
 OBJECTIVES = [ODM(64.0, 16.0, 0.2), ODM(4.0, 4.0, 0.0), ODM(256.0, 8.0, 0.4)]
@@ -51,36 +53,35 @@ def folds():
 def kernels_of(X, X_test, log_width=0.0):
     """Return kernel values, those of the test rows, and the slopes of both by the width."""
     kernel = Kernel("rbf", gamma_of_width(np.exp(log_width)))
-    out = []
-    for distances in (squared_distances(X), squared_distances(X_test, X)):
-        K = kernel.of_distances(distances)
-        out.append((K, kernel.width_slope(distances, K)))
-    (K, slope), (K_test, slope_test) = out
-    return K, K_test, slope, slope_test
+    values, slopes = [], {}
+    for name, rows in (("samples", X), ("test", X_test)):
+        distances = squared_distances(rows, X)
+        values.append(kernel.of_distances(distances))
+        slopes[name] = kernel.width_slope(distances, values[-1])
+    return *values, slopes
 
 
 def kernel_refitters(data, fit_intercept, log_width=0.0):
-    """Return the refitters of a kernel: numpy, and compiled."""
+    """Return the refitters of a kernel: by Newton's method, and compiled."""
     X, X_test, targets = data
-    K, K_test, slope, slope_test = kernels_of(X, X_test, log_width)
-    by_numpy = NumpyRefitter(GramDesign(np.eye(N_TRAIN)), targets, fit_intercept, GramTest(K_test))
-    compiled = GramRefitter(np.eye(N_TRAIN), targets, fit_intercept, K_test)
-    for refitter in (by_numpy, compiled):
-        refitter.change_kernel(K, K_test, slope, slope_test)
-    return by_numpy, compiled
+    K, K_test, _ = kernels_of(X, X_test, log_width)
+    by_newton = NewtonRefitter(GramDesign(np.eye(N_TRAIN)), targets, fit_intercept)
+    compiled = GramRefitter(np.eye(N_TRAIN), targets, fit_intercept)
+    for refitter in (by_newton, compiled):
+        refitter.change_kernel(K, K_test)
+    return by_newton, compiled
 
 
-def linear_refitters(data, fit_intercept):
-    """Return the refitters of linear data: numpy in both spaces, and compiled in both."""
+def linear_refitters(data, fit_intercept, folds=None):
+    """Return the refitters of linear data: over features and over samples."""
     X, X_test, targets = data
     center = X.mean(axis=0)
-    design, test_design = FeatureDesign(X, center), FeatureDesign(X_test, center)
+    design, test = FeatureDesign(X, center), FeatureTest(FeatureDesign(X_test, center))
     gram, K_test = LinearGramDesign(X, center), (X_test - center) @ (X - center).T
-    test = FeatureTest(test_design)
     return (
-        NumpyRefitter(design, targets, fit_intercept, test),
-        FeatureRefitter(design, targets, fit_intercept, test, test_design),
-        NumpyRefitter(gram, targets, fit_intercept, GramTest(K_test)),
+        NewtonRefitter(design, targets, fit_intercept, test),
+        NewtonRefitter(design, targets, fit_intercept, test, folds),
+        NewtonRefitter(gram, targets, fit_intercept, GramTest(K_test)),
         GramRefitter(gram.K.copy(), targets, fit_intercept, K_test, gram),
     )
 
@@ -91,31 +92,30 @@ def smooth(decision):
     return float(np.sin(decision + phase).sum()), np.cos(decision + phase)
 
 
-def values_of(refitter, objective, folds):
+def values_of(refitter, objective, folds, slopes=None):
     """Return all that can be asked of a solve, as arrays."""
     solved = refitter.solve(objective)
-    held_out = solved.leave_folds_out(folds)
-    left = held_out.derivatives(smooth(held_out.decision)[1])
-    solved = refitter.solve(objective)
-    test = solved.predict_test()
-    of_test = test.derivatives(smooth(test.decision)[1])
-    coef, intercept = solved.coef, solved.intercept
-    return {
-        "folds": held_out.decision,
-        "folds by loss": left.by_loss,
-        "folds by width": left.by_width,
-        "test": test.decision,
-        "test by loss": of_test.by_loss,
-        "test by width": of_test.by_width,
-        "coef": coef,
-        "intercept": intercept,
+    found = {
+        "coef": solved.coef,
+        "intercept": solved.intercept,
         "objective": solved.objective,
-        "singles": refitter.solve(objective).leave_one_out(),
+        "singles": solved.leave_one_out(),
     }
+    for name, held_out in (
+        ("folds", solved.leave_folds_out(folds)),
+        ("test", solved.predict_test()),
+    ):
+        derivatives = held_out.derivatives(smooth(held_out.decision)[1])
+        found[name] = held_out.decision
+        found[f"{name} by loss"] = derivatives.by_loss
+        if slopes is not None:
+            found[f"{name} by width"] = derivatives.by_width(slopes)
+    return found
 
 
-def check_same(found, expected, atol, without=()):
-    for name in expected.keys() - set(without):
+def check_same(found, expected, atol):
+    assert found.keys() == expected.keys()
+    for name in expected:
         scale = max(1.0, np.abs(expected[name]).max())
         np.testing.assert_allclose(found[name], expected[name], atol=atol * scale, err_msg=name)
 
@@ -125,14 +125,15 @@ def check_same(found, expected, atol, without=()):
 def test_kernels_have_the_same_values_and_derivatives_everywhere(
     data, folds, objective, fit_intercept
 ):
-    by_numpy, compiled = kernel_refitters(data, fit_intercept)
-    expected = values_of(by_numpy, objective, folds)
+    slopes = kernels_of(*data[:2])[2]
+    by_newton, compiled = kernel_refitters(data, fit_intercept)
+    expected = values_of(by_newton, objective, folds, slopes)
     assert expected["folds"].shape == (2, N_TRAIN, 3)
     assert expected["test"].shape == (N_TEST, 3)
     assert expected["folds by width"] != 0 != expected["test by width"]
-    check_same(values_of(compiled, objective, folds), expected, 1e-8)
+    check_same(values_of(compiled, objective, folds, slopes), expected, 1e-8)
     python = kernel_refitters(data, fit_intercept)[0]
-    check_same(values_of(python, plain(objective), folds), expected, 1e-8)
+    check_same(values_of(python, plain(objective), folds, slopes), expected, 1e-8)
 
 
 @every_objective
@@ -141,7 +142,8 @@ def test_linear_data_have_the_same_values_and_derivatives_everywhere(
     data, folds, objective, fit_intercept
 ):
     first, *others = (
-        values_of(refitter, objective, folds) for refitter in linear_refitters(data, fit_intercept)
+        values_of(refitter, objective, folds)
+        for refitter in linear_refitters(data, fit_intercept, folds)
     )
     assert first["coef"].shape == (3, 4)
     for other in others:
@@ -156,7 +158,7 @@ def difference(function, step=1e-6):
 
 @pytest.mark.parametrize("objective", [OBJECTIVES[0], OBJECTIVES[2]], ids=str)
 @with_and_without_intercept
-@pytest.mark.parametrize("which", [0, 1], ids=["numpy", "compiled"])
+@pytest.mark.parametrize("which", [0, 1], ids=["newton", "compiled"])
 @pytest.mark.parametrize("of", ["folds", "test"])
 def test_derivatives_are_those_of_finite_differences(
     data, folds, objective, fit_intercept, which, of
@@ -171,7 +173,8 @@ def test_derivatives_are_those_of_finite_differences(
         difference(lambda t: value(replace(objective, D=objective.D + t))),
         difference(lambda t: value(objective, t)),
     ]
-    found = values_of(kernel_refitters(data, fit_intercept)[which], objective, folds)
+    slopes = kernels_of(*data[:2])[2]
+    found = values_of(kernel_refitters(data, fit_intercept)[which], objective, folds, slopes)
     derivatives = [*found[f"{of} by loss"], found[f"{of} by width"]]
     np.testing.assert_allclose(derivatives, expected, rtol=1e-4, atol=1e-5)
 
@@ -190,103 +193,61 @@ def test_the_next_solve_goes_on_from_the_last_and_ends_as_a_first_one(
 
 @with_and_without_intercept
 def test_paths_are_the_predictions_of_one_solve_after_another(data, fit_intercept):
-    for refitter in (
-        *kernel_refitters(data, fit_intercept),
-        *linear_refitters(data, fit_intercept),
-    ):
+    for refitter in refitters(data, fit_intercept):
         expected = [refitter.solve(each).predict_test().decision for each in OBJECTIVES]
         path = refitter.predict_path(OBJECTIVES)
         assert path.shape == (3, N_TEST, 3)
         np.testing.assert_allclose(path, expected, atol=1e-8)
 
 
-def test_a_path_that_is_too_hard_for_the_compiled_solver_is_solved_all_the_same(data):
-    refitter = linear_refitters(data, True)[1]
-    expected = refitter.predict_path(OBJECTIVES)
-
-    class GivesUp:
-        def solve_path(self, points, coef):
-            return np.zeros(len(points), dtype=bool)
-
-        def __getattr__(self, name):
-            return getattr(compiled, name)
-
-    compiled = refitter._compiled[0]
-    refitter._compiled[0] = GivesUp()
-    np.testing.assert_allclose(refitter.predict_path(OBJECTIVES), expected, atol=1e-8)
+def refitters(data, fit_intercept):
+    return (*kernel_refitters(data, fit_intercept), *linear_refitters(data, fit_intercept))
 
 
-def test_models_of_folds_are_refused_after_another_solve(data, folds):
-    compiled = kernel_refitters(data, True)[1]
-    held_out = compiled.solve(OBJECTIVES[0]).leave_folds_out(folds)
-    slope = np.ones(held_out.decision.shape)
-    first = held_out.derivatives(slope)
-    np.testing.assert_array_equal(held_out.derivatives(slope).by_loss, first.by_loss)
-    compiled.solve(OBJECTIVES[2])
-    with pytest.raises(RuntimeError, match="solved again"):
-        held_out.derivatives(slope)
-
-
-def test_models_of_folds_are_refused_after_another_kernel(data, folds):
-    compiled = kernel_refitters(data, True)[1]
-    held_out = compiled.solve(OBJECTIVES[0]).leave_folds_out(folds)
-    compiled.change_kernel(*kernels_of(*data[:2], 1.0))
-    compiled.solve(OBJECTIVES[0])
-    with pytest.raises(RuntimeError, match="solved again"):
-        held_out.derivatives(np.ones(held_out.decision.shape))
-
-
-@pytest.mark.parametrize("design", ["dense-centred", "csr", "gram", "panels-half-kept"])
-@with_and_without_intercept
-@pytest.mark.parametrize("exact", [True, False])
-def test_samples_left_out_of_a_loss_in_python_are_those_of_the_compiled_one(
-    design, fit_intercept, exact
+@pytest.mark.parametrize("which", range(6))
+@pytest.mark.parametrize("first", OBJECTIVES[:2], ids=str)
+@pytest.mark.parametrize("asked", [False, True], ids=["solved again", "and asked"])
+def test_what_was_found_is_refused_or_unchanged_after_another_solve(
+    data, folds, which, first, asked
 ):
-    X, y = two_classes(40, 4)
-    band = LOSSES[1]
-    folds = np.array_split(np.random.default_rng(0).permutation(40), 4)
-    found = []
-    for loss in (band, PlainBand(band.C1, band.C2, band.D)):
-        made = make_design(design, X)[0]
-        problem = make_problem(loss, made, y, fit_intercept=fit_intercept)
-        best = Newton(tol=1e-14, max_iter=100).solve(problem)
-        fit = (problem, best.coef, best.intercept)
-        found.append((leave_one_out(*fit, exact=exact), leave_folds_out(*fit, folds, exact=exact)))
-    for compiled, python in zip(*found, strict=True):
-        np.testing.assert_allclose(python, compiled, atol=1e-9)
+    """Where another system solves the second problem, that of the first may still be asked."""
+    refitter = refitters(data, True)[which]
+    slope = np.ones((2, N_TRAIN, 3))
+    solved = refitter.solve(first)
+    held_out = solved.leave_folds_out(folds)
+    questions = [
+        lambda: held_out.derivatives(slope).by_loss,
+        lambda: solved.predict_test().derivatives(slope[0, :N_TEST]).by_loss,
+        lambda: solved.leave_folds_out(folds).decision,
+        solved.leave_one_out,
+    ]
+    expected = [ask() for ask in questions]
+    for ask, before in zip(questions, expected, strict=True):
+        np.testing.assert_allclose(ask(), before, atol=1e-9)
+    again = refitter.solve(OBJECTIVES[2])
+    if asked:
+        again.leave_folds_out(folds)
+    for ask, before in zip(questions, expected, strict=True):
+        try:
+            found = ask()
+        except OutlivedError:
+            continue
+        np.testing.assert_allclose(found, before, atol=1e-9)
 
 
-@with_and_without_intercept
-@pytest.mark.parametrize("design", ["dense", "gram"])
-def test_the_closed_form_of_numbers_as_targets_is_that_of_refits(design, fit_intercept):
-    """Ridge regression: no sample enters or leaves, so that the closed form is exact."""
-    X, _ = two_classes(25, 3)
-    rng = np.random.default_rng(1)
-    target = Target(rng.normal(size=25), rng.choice([-1.0, 1.0], 25), np.full(25, 1 / 25))
-    made = make_design(design, X)[0]
-    objective = ODM(8.0, 8.0, 0.0)
-    problem = objective.problem(made, target, fit_intercept=fit_intercept)
-    best = Newton(tol=1e-14, max_iter=50).solve(problem)
-    left_out = leave_one_out(problem, best.coef, best.intercept)
-    for i in range(25):
-        refitted = Newton(tol=1e-14, max_iter=50).solve(problem.without([i]))
-        decision = made.decision(refitted.coef)[i] + refitted.intercept
-        assert left_out[i] == pytest.approx(decision, abs=1e-9)
-
-
-def test_folds_deal_out_every_class_evenly():
-    encoded = np.repeat([0, 1, 2], [20, 10, 5])
-    folds = Folds.stratified(encoded, 5, 3, np.random.RandomState(1))
-    assert folds.fold.shape == (3, 35)
-    for fold in folds.fold:
-        counts = np.array([np.bincount(fold[encoded == k], minlength=5) for k in range(3)])
-        np.testing.assert_array_equal(counts, np.array([[4], [2], [1]]) * np.ones((1, 5), int))
-    models = list(folds.models())
-    assert len(models) == 15
-    assert [repeat for repeat, _ in models] == list(np.repeat([0, 1, 2], 5))
-    np.testing.assert_array_equal(
-        np.sort(np.concatenate([rows for _, rows in models[:5]])), range(35)
-    )
+@pytest.mark.parametrize("which", [0, 1], ids=["newton", "compiled"])
+def test_what_was_found_is_refused_or_unchanged_after_another_kernel(data, folds, which):
+    refitter = kernel_refitters(data, True)[which]
+    slope = np.ones((2, N_TRAIN, 3))
+    held_out = refitter.solve(OBJECTIVES[0]).leave_folds_out(folds)
+    expected = held_out.derivatives(slope)
+    refitter.change_kernel(*kernels_of(*data[:2], 1.0)[:2])
+    refitter.solve(OBJECTIVES[0])
+    try:
+        found = held_out.derivatives(slope)
+    except OutlivedError:
+        return
+    np.testing.assert_allclose(found.by_loss, expected.by_loss, atol=1e-9)
 
 
 def test_what_has_no_closed_form_says_so():
@@ -302,27 +263,25 @@ def test_what_has_no_closed_form_says_so():
 
 def test_the_refitter_follows_from_the_data_and_the_objective(data):
     X, X_test, targets = data
-    K, K_test, *_ = kernels_of(X, X_test)
-    wide = np.random.default_rng(0).normal(size=(10, 30))
-    few = [Target(t.value[:10], t.orientation[:10], np.full(10, 0.1)) for t in targets]
-    made = {
-        ("kernel", "band"): make_refitter(KernelData(K, K_test), ODM, targets, True),
-        ("kernel", "other"): make_refitter(KernelData(K, K_test), OtherODM, targets, True),
-        ("linear", "band"): make_refitter(LinearData(X), ODM, targets, True),
-        ("linear", "other"): make_refitter(LinearData(X), OtherODM, targets, True),
-        ("sparse", "band"): make_refitter(LinearData(sp.csr_array(X)), ODM, targets, True),
-        ("wide", "band"): make_refitter(LinearData(wide), ODM, few, True),
-        ("wide", "other"): make_refitter(LinearData(wide), OtherODM, few, True),
-    }
-    assert {key: type(refitter) for key, refitter in made.items()} == {
-        ("kernel", "band"): GramRefitter,
-        ("kernel", "other"): NumpyRefitter,
-        ("linear", "band"): FeatureRefitter,
-        ("linear", "other"): NumpyRefitter,
-        ("sparse", "band"): NumpyRefitter,
-        ("wide", "band"): GramRefitter,
-        ("wide", "other"): NumpyRefitter,
-    }
+    K, K_test, _ = kernels_of(X, X_test)
+    rng = np.random.default_rng(0)
+    many, signs = rng.normal(size=(400, 4)), np.where(np.arange(400) % 3 == 0, 1.0, -1.0)
+    wide = rng.normal(size=(N_TRAIN, 60))
+    kernel, linear = KernelData(K, K_test), LinearData(X)
+    uneven = LinearData(X * 10.0 ** np.arange(-4, 4, 2))  # of which inner products lose digits
+    for rows, objective_type, asked, *expected in [
+        (kernel, ODM, targets, GramRefitter, GramDesign),
+        (kernel, OtherODM, targets, NewtonRefitter, GramDesign),
+        (linear, ODM, targets, GramRefitter, LinearGramDesign),
+        (linear, OtherODM, targets, NewtonRefitter, FeatureDesign),
+        (uneven, ODM, targets, NewtonRefitter, FeatureDesign),
+        (LinearData(sp.csr_array(X)), ODM, targets, NewtonRefitter, FeatureDesign),
+        (LinearData(many), ODM, [labels_target(signs)], NewtonRefitter, FeatureDesign),
+        (LinearData(wide), ODM, targets, GramRefitter, LinearGramDesign),
+        (LinearData(wide), OtherODM, targets, NewtonRefitter, LinearGramDesign),
+    ]:
+        made = make_refitter(rows, objective_type, asked, True)
+        assert [type(made), type(made.design)] == expected
     with pytest.raises(TypeError, match="No refitter takes a list"):
         make_refitter([], ODM, targets, True)
 
@@ -361,7 +320,7 @@ def test_refitters_of_the_ldm_predict_as_their_coefficients_say(data, fit_interc
     targets = targets[:2]
     objective = LDM(0.25, 0.1, 10.0)
     if make == "kernel":
-        K, K_test, *_ = kernels_of(X, X_test)
+        K, K_test, _ = kernels_of(X, X_test)
         refitter = make_refitter(KernelData(K, K_test), LDM, targets, fit_intercept)
         rows = K_test
     else:
@@ -383,3 +342,16 @@ def test_refitters_of_the_ldm_predict_as_their_coefficients_say(data, fit_interc
 
 def test_the_loss_of_the_machine_is_the_band_loss():
     assert ODM(4.0, 1.0, 0.1).loss() == BandLoss(4.0, 1.0, 0.1)
+
+
+@pytest.mark.parametrize("which", range(6))
+def test_outputs_share_a_system_where_they_have_one_quadratic_loss(data, which):
+    refitter = refitters(data, True)[which]
+    shared = refitter.solve(ODM(8.0, 8.0, 0.0))._systems
+    own = refitter.solve(ODM(8.0, 4.0, 0.0))._systems
+    if isinstance(refitter, NewtonRefitter):
+        assert len(shared) == 1
+        assert len(own) == 3
+    else:
+        assert shared is not own
+        assert shared.intercept.size == own.intercept.size == 3

@@ -5,15 +5,21 @@ from io import BytesIO
 from zipfile import ZipFile
 
 import numpy as np
+import pandas as pd
 import pytest
 import skops.io
 from scipy.sparse import csr_array, csr_matrix
+from sklearn.compose import ColumnTransformer
 from sklearn.datasets import make_classification
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import optimargin
-from optimargin.io._archive import NotPlainError, archive_classifier
+from optimargin.io._archive import NotPlainError, archive_model
 from optimargin.io._models import _trusted
+
+pytestmark = pytest.mark.quick
 
 CLASSIFIERS = ["LDMClassifier", "LinearLDMClassifier", "LinearODMClassifier", "ODMClassifier"]
 
@@ -47,7 +53,19 @@ def test_archive_is_that_of_skops(name, container, labels):
     y = np.array(labels)[y]
     parameters = {"class_weight": {labels[0]: 2.0}, "tol": np.float64(1e-5), "random_state": 3}
     model = getattr(optimargin, name)(**parameters).fit(container(X), y)
-    ours = archive_classifier(model)
+    ours = archive_model(model)
+    assert content_of(ours) == content_of(skops.io.dumps(model))
+    copy = skops.io.loads(ours, trusted=_trusted())
+    np.testing.assert_array_equal(copy.decision_function(X), model.decision_function(X))
+
+
+def test_archive_of_a_pipeline_is_that_of_skops():
+    X, y = make_classification(40, 5, random_state=0)
+    labels = np.array(["no", "yes"], dtype=object)[y]
+    columns = ColumnTransformer([("all", "passthrough", slice(0, 5))])
+    model = make_pipeline(columns, StandardScaler(), optimargin.LinearODMClassifier())
+    model.fit(pd.DataFrame(X, columns=list("abcde")), labels)
+    ours = archive_model(model)
     assert content_of(ours) == content_of(skops.io.dumps(model))
     copy = skops.io.loads(ours, trusted=_trusted())
     np.testing.assert_array_equal(copy.decision_function(X), model.decision_function(X))
@@ -55,12 +73,11 @@ def test_archive_is_that_of_skops(name, container, labels):
 
 def test_other_parts_are_left_to_skops():
     X, y = make_classification(40, 5, random_state=0)
-    objects = y.astype(object)
     for model in (
         StandardScaler().fit(X),
+        make_pipeline(SimpleImputer(), optimargin.LinearODMClassifier()).fit(X, y),
         optimargin.ODMClassifier(random_state=np.random.RandomState(0)).fit(X, y),
         optimargin.ODMClassifier(class_weight={np.int64(1): 2.0}).fit(X, y),
-        optimargin.LinearODMClassifier().fit(X, np.where(objects == 1, "yes", "no").astype(object)),
     ):
         with pytest.raises(NotPlainError):
-            archive_classifier(model)
+            archive_model(model)

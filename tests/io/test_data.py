@@ -18,6 +18,8 @@ from sklearn.datasets import load_svmlight_file
 from optimargin.io import DataFileError, Dataset, Layout, read_data, write_data
 from tests.io.mutations import SVMLIGHT, TABLE, mutate
 
+pytestmark = pytest.mark.quick
+
 finite = st.floats(allow_nan=False, allow_infinity=False)
 
 

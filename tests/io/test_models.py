@@ -48,7 +48,7 @@ def make(name):
     return getattr(optimargin, name)(**options, **({"cv": 2} if "LDMClassifierCV" in name else {}))
 
 
-@pytest.mark.smoke
+@pytest.mark.quick
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
 @pytest.mark.parametrize("name", ESTIMATORS)

@@ -5,6 +5,8 @@ import pytest
 
 from optimargin.io import DataFileError, Layout, read_data
 
+pytestmark = pytest.mark.quick
+
 ORDINARY = Layout(allow_missing=True, allow_text=True)
 
 

@@ -32,6 +32,8 @@ from optimargin.kernels import (
 )
 from tests.cases import CauchyKernel
 
+pytestmark = [pytest.mark.quick, pytest.mark.numbers]
+
 PREPARED = [
     Kernel("linear"),
     Kernel("rbf", gamma=0.4),

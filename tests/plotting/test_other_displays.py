@@ -29,6 +29,8 @@ from optimargin.plotting import (
     SelectionDisplay,
 )
 
+pytestmark = pytest.mark.quick
+
 mpl.use("Agg")
 
 
@@ -184,6 +186,20 @@ def test_novelty_is_drawn_as_computed(moons):
     frame = pd.DataFrame(X, columns=["width", "length"])
     named = NoveltyDisplay.from_estimator(OneClassODM().fit(frame), frame, grid_resolution=5)
     assert named.ax_.get_xlabel() == "width"
+
+
+def test_odd_rows_are_drawn_with_their_numbers(moons):
+    X = np.vstack([moons[0], [[5.0, 5.0], [-4.0, 3.0]]])
+    detector = OneClassODM(false_alarm_rate=0.03, novelty=False).fit(X)
+    display = NoveltyDisplay.from_estimator(detector, X)
+    odd = np.flatnonzero(detector.held_out_scores_ < detector.offset_)
+    np.testing.assert_array_equal(np.flatnonzero(display.labels == -1), odd)
+    assert {int(text.get_text()) for text in display.ax_.texts} == set(odd)
+    assert {len(X) - 2, len(X) - 1} <= set(odd)
+    assert legend(display) == ["normal", "outlier"]
+    assert display.p_values is None
+    with pytest.raises(ValueError, match=f"the {len(X)} samples of the fit are drawn"):
+        NoveltyDisplay.from_estimator(detector, X[:-1])
 
 
 def test_what_cannot_be_drawn_of_novelty_is_named(moons):

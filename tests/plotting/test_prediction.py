@@ -10,6 +10,8 @@ from sklearn.preprocessing import StandardScaler
 from optimargin import LinearODMRegressor, ODMRegressor
 from optimargin.plotting import RegressionDisplay, plot_curves
 
+pytestmark = pytest.mark.quick
+
 mpl.use("Agg")
 
 RNG = np.random.default_rng(0)

@@ -9,6 +9,8 @@ pytest.importorskip("matplotlib")
 
 from optimargin.plotting import RelevanceDisplay
 
+pytestmark = pytest.mark.quick
+
 
 def test_bars_are_the_most_relevant_features_in_order():
     model = SimpleNamespace(feature_importances_=np.array([0.1, 0.6, 0.3]))

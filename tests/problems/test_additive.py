@@ -13,6 +13,8 @@ from optimargin.targets import Target
 from tests.cases import DESIGNS, LOSSES, make_design, make_problem, two_classes
 from tests.sampling import pairwise
 
+pytestmark = pytest.mark.numbers
+
 every_problem = pytest.mark.parametrize(
     ("loss", "design", "fit_intercept"), pairwise(LOSSES, list(DESIGNS), [True, False]), ids=str
 )

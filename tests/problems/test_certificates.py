@@ -11,6 +11,8 @@ from optimargin import LinearODMClassifier, ODMClassifier
 from optimargin.training import certificates
 from tests.fuzz import exact
 
+pytestmark = pytest.mark.numbers
+
 
 def problem(n_samples, n_features, seed=0):
     rng = np.random.default_rng(seed)

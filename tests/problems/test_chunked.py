@@ -25,6 +25,8 @@ from tests.cases import LOSSES, labels_target, make_problem, two_classes
 from tests.python_losses import PlainBand
 from tests.sampling import pairwise
 
+pytestmark = [pytest.mark.quick, pytest.mark.numbers]
+
 EVERY_LOSS = [*LOSSES, PlainBand(64.0, 16.0, 0.2)]
 every_loss = pytest.mark.parametrize("loss", EVERY_LOSS, ids=str)
 

@@ -5,6 +5,8 @@ import pytest
 
 from tests.reference.reference_fits import CASES, compare, load_store, run_case
 
+pytestmark = pytest.mark.numbers
+
 STORED = load_store()
 
 

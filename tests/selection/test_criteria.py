@@ -19,6 +19,8 @@ from optimargin.selection.criteria import (
 )
 from optimargin.tasks import Classification
 
+pytestmark = [pytest.mark.quick, pytest.mark.numbers]
+
 
 def noisy_features(seed, n_samples=1000, n_features=500, shift=0.3):
     """Return balanced classes that eight of many features tell apart, a little."""

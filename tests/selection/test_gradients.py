@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from optimargin.designs import GramDesign
-from optimargin.held_out.compiled import FeatureRefitter, GramRefitter
-from optimargin.held_out.engine import KernelData, make_refitter
-from optimargin.held_out.few_dimensions import FewDimensionsRefitter
-from optimargin.held_out.own_rows import KernelRowsRefitter, OwnRowsRefitter, asked_for_some
-from optimargin.held_out.quadratic import QuadraticSolved
-from optimargin.held_out.refitter import NumpyRefitter
+from optimargin.designs import FeatureDesign, GramDesign
+from optimargin.held_out.engine import make_refitter
+from optimargin.held_out.newton import NewtonRefitter
+from optimargin.held_out.refitter import FeatureTest, GramTest
+from optimargin.held_out.search_designs import LandmarkFeatures, PlainFeatures
+from optimargin.held_out.small import GramRefitter
 from optimargin.kernels import KernelChoice
 from optimargin.objectives import ODM, ODMRegression
 from optimargin.selection.criteria import (
@@ -31,6 +30,8 @@ from optimargin.selection.search import HeldOutLoss
 from optimargin.tasks import Classification, Regression
 from optimargin.training.plan import FoldsPlan
 
+pytestmark = pytest.mark.numbers
+
 N_SAMPLES, N_FEATURES = 60, 4
 OF_CLASSES = (SmoothAccuracy(), SmoothBalancedAccuracy(), LogLoss())
 OF_NUMBERS = tuple(error.guide for error in (AbsoluteError(), SquaredError(), ExpectileError(0.7)))
@@ -47,17 +48,18 @@ def shown(criterion):
     return type(getattr(criterion, "error", criterion)).__name__
 
 
-def by_numpy(data, objective_type, targets, fit_intercept):
-    """Return refitters in numpy, where the plan would take compiled ones."""
-    if not asked_for_some(targets):
-        return NumpyRefitter(GramDesign(data.K), targets, fit_intercept)
+def by_newton(data, objective_type, targets, fit_intercept):
+    """Return refitters over samples where the plan would take compiled ones."""
+    test = None if data.K_test is None else GramTest(data.K_test)
+    return NewtonRefitter(GramDesign(data.K), targets, fit_intercept, test)
 
-    def of_output(K, K_test, target):
-        return by_numpy(KernelData(K), objective_type, [target], fit_intercept)
 
-    return KernelRowsRefitter(
-        targets, of_output, K=data.K, together=False, fit_intercept=fit_intercept
-    )
+def by_features(data, objective_type, targets, fit_intercept):
+    """Return refitters over features where the plan would take inner products."""
+    test = None
+    if data.X_test is not None:
+        test = FeatureTest(FeatureDesign(data.X_test, data.center))
+    return NewtonRefitter(FeatureDesign(data.X, data.center), targets, fit_intercept, test)
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,9 @@ class Engine:
     ----------
     kernel : str
     refitter : type
-        What has to solve; models of pairs have one each on their own rows, but in few dimensions.
+        What has to solve.
+    design : type, default=None
+        What it has to solve over.
     plan : FoldsPlan, default=None
         In place of that of the data.
     wide : bool
@@ -82,6 +86,7 @@ class Engine:
 
     kernel: str
     refitter: type
+    design: type | None = None
     plan: FoldsPlan | None = None
     wide: bool = False
     sparse: bool = False
@@ -90,21 +95,30 @@ class Engine:
     refit: object = make_refitter
 
 
+LANDMARKS = FoldsPlan(True, 20)
 ENGINES = {
     "kernel": Engine("rbf", GramRefitter),
-    "kernel, numpy": Engine("rbf", NumpyRefitter, refit=by_numpy),
+    "kernel, newton": Engine("rbf", NewtonRefitter, GramDesign, refit=by_newton),
     "kernel, quadratic": Engine("rbf", GramRefitter, quadratic=True),
     "kernel, exact folds": Engine("rbf", GramRefitter, exact=True),
     "kernel, exact folds, quadratic": Engine("rbf", GramRefitter, exact=True, quadratic=True),
-    "landmarks": Engine("rbf", FewDimensionsRefitter, FoldsPlan(True, 20)),
+    "kernel, newton, exact folds": Engine("rbf", NewtonRefitter, exact=True, refit=by_newton),
+    "landmarks": Engine("rbf", NewtonRefitter, LandmarkFeatures, LANDMARKS),
     "landmarks, quadratic": Engine(
-        "rbf", FewDimensionsRefitter, FoldsPlan(True, 20), quadratic=True
+        "rbf", NewtonRefitter, LandmarkFeatures, LANDMARKS, quadratic=True
     ),
-    "few features": Engine("linear", FewDimensionsRefitter, FoldsPlan(True)),
-    "features": Engine("linear", FeatureRefitter, FoldsPlan(False)),
-    "inner products": Engine("linear", GramRefitter, FoldsPlan(False), wide=True),
-    "sparse features": Engine("linear", NumpyRefitter, sparse=True),
-    "linear, exact folds": Engine("linear", FeatureRefitter, exact=True),
+    "few features": Engine("linear", NewtonRefitter, PlainFeatures, FoldsPlan(True)),
+    "features": Engine(
+        "linear", NewtonRefitter, FeatureDesign, FoldsPlan(False), refit=by_features
+    ),
+    "inner products": Engine("linear", GramRefitter, plan=FoldsPlan(False), wide=True),
+    "sparse features": Engine(
+        "linear", NewtonRefitter, FeatureDesign, sparse=True, refit=by_features
+    ),
+    "features, exact folds": Engine(
+        "linear", NewtonRefitter, FeatureDesign, exact=True, refit=by_features
+    ),
+    "inner products, exact folds": Engine("linear", GramRefitter, wide=True, exact=True),
 }
 CASES = [
     pytest.param(engine, task, criterion, id=f"{name}-{task}-{shown(criterion)}")
@@ -151,15 +165,12 @@ def check_gradient(value, x, gradient, places, step=1e-6):
 def test_gradients_are_those_of_finite_differences(engine, task, criterion, monkeypatch):
     if engine.plan is not None:
         monkeypatch.setattr("optimargin.selection.data.plan_folds", lambda *_: engine.plan)
-    monkeypatch.setattr("optimargin.held_out.engine._INNER_PRODUCTS_UP_TO", 10)
     data = make_data(task, engine)
     splits = None
     if engine.exact:
         splits = [(np.arange(k, N_SAMPLES, 2), np.arange(1 - k, N_SAMPLES, 2)) for k in (0, 1)]
     loss = HeldOutLoss(data, splits, np.random.RandomState(0), criterion)
     refitter = loss.parts[0].refitter
-    if isinstance(refitter, OwnRowsRefitter):
-        refitter = refitter.refitters[0]
     assert isinstance(refitter, engine.refitter)
     x = np.array([1.5] if task == "numbers" else [1.5, -2.0, 0.2])
     places = range(x.size + loss.has_width)
@@ -168,6 +179,7 @@ def test_gradients_are_those_of_finite_differences(engine, task, criterion, monk
         places = [0, 3]  # within which losses stay quadratic
     x = np.append(x, 0.3)[: len(loss.bounds)]
     _, gradient = loss(x)
+    assert engine.design is None or isinstance(refitter.design, engine.design)
     assert np.abs(gradient).max() > 1e-4
     check_gradient(lambda at: loss(at, gradient=False)[0].loss, x, gradient, places)
 
@@ -183,9 +195,3 @@ def test_gradients_by_widths_per_feature_are_those_of_finite_differences(task, c
     x = np.append([1.5] if task == "numbers" else [1.5, -2.0, 0.2], [0.3, -0.2, 0.1, 0.4])
     _, gradient = loss(x)
     check_gradient(lambda at: loss(at)[0], x, gradient, range(x.size))
-
-
-def test_quadratic_losses_are_solved_by_the_inverse_that_outputs_share():
-    refitter = make_data("classes", ENGINES["kernel"]).refitter(0.3)
-    assert isinstance(refitter.solve(ODM(8.0, 8.0, 0.0)), QuadraticSolved)
-    assert not isinstance(refitter.solve(ODM(8.0, 4.0, 0.0)), QuadraticSolved)

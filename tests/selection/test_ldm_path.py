@@ -7,6 +7,8 @@ from sklearn.exceptions import ConvergenceWarning
 from optimargin import LDMClassifier, ldm_path
 from tests.cases import two_classes
 
+pytestmark = [pytest.mark.quick, pytest.mark.numbers]
+
 
 @pytest.mark.parametrize("fit_intercept", [False, True])
 @pytest.mark.parametrize("kernel", ["rbf", "linear"])

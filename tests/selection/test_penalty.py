@@ -19,6 +19,8 @@ from optimargin.selection.data import SelectionData
 from optimargin.selection.search import StopSearch
 from optimargin.training.plan import Options
 
+pytestmark = pytest.mark.numbers
+
 
 def words(n_samples, n_features=1500, seed=0):
     """Return sparse rows and what a linear function of them says, with noise."""
@@ -32,6 +34,7 @@ def make_data(X, y):
     return SelectionData(ODM, X, y, None, kernel=KernelChoice("linear"), fit_intercept=True)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("start", [-8.0, 0.0, 6.0])
 def test_the_best_penalty_is_found_from_anywhere(start):
     X, score = words(600)

@@ -7,15 +7,19 @@ import pytest
 from scipy.sparse import csr_array
 from sklearn.datasets import make_moons
 
-from optimargin import ODMClassifier, ODMClassifierCV
+from optimargin import LDMClassifierCV, ODMClassifier, ODMClassifierCV, ODMRegressorCV
 from optimargin.designs import GramDesign
-from optimargin.held_out.refitter import NumpyRefitter
+from optimargin.held_out.newton import NewtonRefitter
+from optimargin.io import load_model, save_model
 from optimargin.kernels import KernelChoice
 from optimargin.objectives import ODM
+from optimargin.plotting import RelevanceDisplay
 from optimargin.selection import relevance
 from optimargin.selection.criteria import SmoothAccuracy
 from optimargin.selection.data import SelectionData
 from optimargin.selection.search import HeldOutLoss
+
+pytestmark = pytest.mark.numbers
 
 
 def noisy_moons(n_samples=240, n_noise=4, seed=0):
@@ -25,8 +29,8 @@ def noisy_moons(n_samples=240, n_noise=4, seed=0):
     return np.column_stack([X / X.std(axis=0), noise]), y
 
 
-def numpy_refitter(data, objective_type, targets, fit_intercept):
-    return NumpyRefitter(GramDesign(data.K), targets, fit_intercept)
+def newton_refitter(data, objective_type, targets, fit_intercept):
+    return NewtonRefitter(GramDesign(data.K), targets, fit_intercept)
 
 
 def make_data(X, y, weight=None, **settings):
@@ -40,14 +44,14 @@ def loss_of(data, gamma=0.2):
     return relevance.WidthsLoss(data, rows, gamma, SmoothAccuracy(), np.random.RandomState(0))
 
 
-@pytest.mark.parametrize("refit", ["compiled", "numpy"])
+@pytest.mark.parametrize("refit", ["compiled", "newton"])
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_gradients_are_those_of_finite_differences(n_classes, refit):
     X, y = noisy_moons(60)
     rng = np.random.default_rng(1)
     if n_classes == 3:
         y = y + (X[:, 2] > 0.5)
-    settings = {"refit": numpy_refitter} if refit == "numpy" else {}
+    settings = {"refit": newton_refitter} if refit == "newton" else {}
     loss = loss_of(make_data(X, y, rng.uniform(0.5, 2, 60), **settings))
     x = np.concatenate([[1.0, -2.0, 0.2], 0.3 * rng.standard_normal(6)])
     _, slope = loss(x)
@@ -102,13 +106,39 @@ def test_labels_of_chance_keep_the_common_width():
     assert taken <= 1
 
 
-def test_without_widths_the_relevance_is_that_of_distances():
-    X, y = noisy_moons()
-    X[:, 3] *= 2
-    model = ODMClassifierCV(relevance=False).fit(X, y)
-    np.testing.assert_allclose(model.widths_, 1 / np.sqrt(2 * model.gamma_))
-    np.testing.assert_allclose(
-        model.feature_importances_, X.var(axis=0) / X.var(axis=0).sum(), rtol=1e-6
+WITHOUT_WIDTHS = {
+    "not looked for": (ODMClassifierCV(relevance=False, max_evals=8), "relevance=True, without"),
+    "a grid": (ODMClassifierCV(C1s=[8.0], widths=[1.0]), "relevance=True, without"),
+    "folds": (ODMClassifierCV(cv=3, max_evals=8), "relevance=True, without"),
+    "not found": (
+        ODMClassifierCV(relevance=True, cv=3, max_evals=8),
+        "about them. Use permutation",
+    ),
+    "linear": (ODMClassifierCV(kernel="linear", max_evals=8), "relevance=True, without"),
+    "regression": (ODMRegressorCV(max_evals=8), "about them. Use permutation"),
+    "LDM": (LDMClassifierCV(max_evals=4, cv=2), "about them. Use permutation"),
+    "not fitted": (None, "relevance=True, without"),
+}
+
+
+@pytest.mark.parametrize(("model", "way"), WITHOUT_WIDTHS.values(), ids=WITHOUT_WIDTHS)
+def test_without_widths_there_is_no_relevance(model, way):
+    X, y = noisy_moons(60)
+    model = ODMClassifierCV() if model is None else model.fit(X, y)
+    assert not hasattr(model, "feature_importances_")
+    with pytest.raises(AttributeError, match=f"feature_importances_ is there .*{way}"):
+        RelevanceDisplay.from_estimator(model)
+    if model.kernel == "rbf" and hasattr(model, "best_estimator_"):
+        np.testing.assert_allclose(model.widths_, np.full(6, 1 / np.sqrt(2 * model.gamma_)))
+
+
+def test_a_search_fitted_again_without_widths_has_no_relevance(tmp_path):
+    model = ODMClassifierCV(relevance=True).fit(*noisy_moons())
+    save_model(model, tmp_path / "model.skops")
+    loaded = load_model(tmp_path / "model.skops")
+    np.testing.assert_array_equal(loaded.feature_importances_, model.feature_importances_)
+    assert not hasattr(
+        model.set_params(relevance=False).fit(*noisy_moons()), "feature_importances_"
     )
 
 
@@ -125,9 +155,10 @@ def test_weights_are_repetitions():
 
 
 def test_sparse_data_have_the_same_widths():
-    X, y = noisy_moons(100)
-    X[np.abs(X) < 0.3] = 0
+    X, y = noisy_moons()
+    X[np.abs(X) < 0.1] = 0
     dense, sparse = (ODMClassifierCV().fit(A, y) for A in (X, csr_array(X)))
+    assert np.ndim(dense.gamma_) == 1
     np.testing.assert_allclose(sparse.widths_, dense.widths_, rtol=1e-3)
     np.testing.assert_allclose(sparse.feature_importances_, dense.feature_importances_, rtol=1e-3)
 

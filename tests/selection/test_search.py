@@ -11,6 +11,8 @@ from optimargin.objectives import ODM
 from optimargin.selection.data import SelectionData
 from optimargin.selection.search import N_FINALISTS, Evaluation, HeldOutLoss, search
 
+pytestmark = pytest.mark.numbers
+
 
 def held_out_loss(X, y, kernel="rbf", **options):
     data = SelectionData(

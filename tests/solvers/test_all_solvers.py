@@ -20,6 +20,8 @@ from tests.cases import (
 )
 from tests.sampling import pairwise
 
+pytestmark = pytest.mark.numbers
+
 every_solver = pytest.mark.parametrize(("estimator", "solver"), ESTIMATOR_SOLVERS)
 # Block descent is for radial kernels that fit into memory.
 every_kernel_solver = pytest.mark.parametrize(

@@ -10,6 +10,8 @@ from tests.cases import DESIGNS, LOSSES, make_design, make_problem, two_classes
 from tests.python_losses import HuberLoss, LogisticLoss, PlainBand
 from tests.sampling import pairwise
 
+pytestmark = pytest.mark.numbers
+
 with_and_without_intercept = pytest.mark.parametrize("fit_intercept", [True, False])
 SOLVER_DESIGNS = [
     (solver, design)

@@ -20,6 +20,8 @@ from optimargin.solvers import (
 )
 from tests.cases import labels_target, make_problem, two_classes
 
+pytestmark = [pytest.mark.quick, pytest.mark.numbers]
+
 every_solver = pytest.mark.parametrize("solver", SOLVERS.values(), ids=SOLVERS)
 every_feature_solver = pytest.mark.parametrize(
     "solver",

@@ -12,6 +12,8 @@ from optimargin import ODMClassifier, ODMRegressor, OneClassODM
 from optimargin.designs import TileDesign
 from optimargin.solvers import BlockCD, NewtonCG, Solution
 
+pytestmark = pytest.mark.numbers
+
 
 def data(n_samples=900, n_classes=2, seed=0):
     return make_classification(
@@ -157,6 +159,7 @@ def test_large_penalties_are_left_to_newton_steps():
     assert ODMClassifier().fit(*data(2600)).solver_ == "bcd"
 
 
+@pytest.mark.quick
 def test_results_do_not_depend_on_chance_or_threads():
     X, y = data(1000)
     first, second = (ODMClassifier(solver="bcd").fit(X, y).dual_coef_ for _ in range(2))

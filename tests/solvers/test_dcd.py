@@ -11,6 +11,8 @@ from tests import cases
 from tests.cases import DESIGNS, two_classes
 from tests.sampling import pairwise
 
+pytestmark = [pytest.mark.quick, pytest.mark.numbers]
+
 PENALTIES = [(32.0, 8.0, 0.2), (32.0, 0.0, 0.0), (500.0, 100.0, 0.1)]
 with_and_without_intercept = pytest.mark.parametrize("fit_intercept", [True, False])
 

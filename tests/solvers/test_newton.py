@@ -12,17 +12,13 @@ from optimargin import LinearODMClassifier, ODMClassifier
 from optimargin.designs import FeatureDesign, GramDesign
 from optimargin.losses import BandLoss
 from optimargin.solvers import Newton
-from optimargin.solvers._systems import (
-    FeatureSystem,
-    SampleSystem,
-    SparseSystem,
-    newton_system,
-)
 from tests import cases
 from tests.cases import DESIGNS, LOSSES, make_design, two_classes
 from tests.python_losses import PlainBand
 from tests.random_problems import RandomProblem
 from tests.sampling import pairwise
+
+pytestmark = pytest.mark.numbers
 
 every_problem = pytest.mark.parametrize(
     ("loss", "design", "fit_intercept"), pairwise(LOSSES, list(DESIGNS), [True, False]), ids=str
@@ -142,19 +138,3 @@ def test_any_loss_is_minimised_on_sparse_data_of_any_shape(make_loss, shape):
     found = Newton(tol=1e-9, max_iter=100).solve(problem)
     expected = Newton(tol=1e-9, max_iter=100).solve(dense)
     assert found.objective == pytest.approx(expected.objective, rel=1e-8)
-
-
-@pytest.mark.parametrize(
-    ("make", "shape", "expected"),
-    [
-        (FeatureDesign, (30, 4), FeatureSystem),
-        (lambda X: FeatureDesign(sp.csr_array(X)), (30, 4), FeatureSystem),
-        (lambda X: FeatureDesign(sp.csr_array(X)), (30, 50), SparseSystem),
-        (lambda X: GramDesign(X @ X.T), (30, 4), SampleSystem),
-    ],
-    ids=["dense", "sparse", "wide-sparse", "gram"],
-)
-def test_the_newton_system_follows_from_the_design(make, shape, expected):
-    X, y = two_classes(*shape)
-    problem = cases.make_problem(LOSSES[1], make(X), y, fit_intercept=True)
-    assert type(newton_system(problem)) is expected

@@ -13,6 +13,8 @@ from sklearn.datasets import make_classification, make_moons
 from optimargin import LinearODMClassifier, ODMClassifier
 from tests.sampling import pairwise
 
+pytestmark = pytest.mark.numbers
+
 CORNERS = list(itertools.product([64.0, 1024.0], [1.0, 1024.0], [0.0, 0.5]))
 every_corner = pytest.mark.parametrize("penalties", CORNERS, ids=str)
 with_and_without_intercept = pytest.mark.parametrize("fit_intercept", [True, False])

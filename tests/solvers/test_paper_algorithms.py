@@ -14,6 +14,8 @@ from tests.paper_algorithms import (
     stochastic_gradient_descent,
 )
 
+pytestmark = [pytest.mark.quick, pytest.mark.numbers]
+
 PARAMETERS = (8.0, 2.0, 0.2)
 
 

@@ -9,6 +9,8 @@ from optimargin import ODMClassifier, ODMRegressor
 from optimargin.designs import RoundedGramDesign
 from optimargin.solvers import Newton
 
+pytestmark = [pytest.mark.quick, pytest.mark.numbers]
+
 
 def data(n_samples=400, n_classes=2, seed=0, **settings):
     return make_classification(

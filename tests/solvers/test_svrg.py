@@ -5,6 +5,8 @@ import pytest
 
 from optimargin import LinearODMClassifier
 
+pytestmark = [pytest.mark.quick, pytest.mark.numbers]
+
 
 @pytest.mark.filterwarnings("ignore:.*stopped at iteration")
 def test_no_scale_of_the_features_makes_it_diverge():

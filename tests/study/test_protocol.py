@@ -8,6 +8,8 @@ from optimargin.study.methods import METHODS, find_methods
 from optimargin.study.protocol import TABLES, Unit, half_split, make_problem, plan
 from optimargin.study.sample_sets import SAMPLE_SETS, set_name
 
+pytestmark = pytest.mark.quick
+
 
 def test_all_methods_and_kernels_see_the_same_halves():
     one, other = (make_problem(Unit(t, "wdbc", 4, m)) for t, m in ((2, "svm"), (3, "odm")))

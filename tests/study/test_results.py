@@ -26,6 +26,8 @@ from optimargin.study.report import (
 from optimargin.study.statistics import compare, make_comparison, paper_table
 from optimargin.study.tables import accuracy_table, agreement_table, as_html, data_table
 
+pytestmark = pytest.mark.quick
+
 runner = CliRunner()
 SETS = ["wdbc", "sonar", "german"]
 

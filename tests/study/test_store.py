@@ -98,7 +98,7 @@ def test_two_processes_share_the_units_without_doing_one_twice(path):
 import sys
 from optimargin.study import Store, Unit
 store = Store(sys.argv[1])
-print([r for r in range(1, 41) if store.claim(Unit(2, "wdbc", r, "svm"))])
+print([r for r in range(1, 41) if store.claim(Unit(2, "wdbc", r, "svm"))], flush=True)
 sys.stdin.read()  # stay alive: the claims of the dead are void
 """
     command = [sys.executable, "-c", code, str(path)]

@@ -1,9 +1,12 @@
 """Sums in extended precision."""
 
 import numpy as np
+import pytest
 import scipy.sparse as sp
 
 from optimargin.training.certificates import _LongRows
+
+pytestmark = pytest.mark.numbers
 
 
 def test_wide_sparse_rows_are_taken_by_their_values_not_by_their_features():

@@ -15,6 +15,8 @@ from optimargin import LinearODMClassifier, ODMClassifier
 from optimargin.chunks import ArrayChunks, Chunks, NpyChunks, ParquetChunks, SvmlightChunks
 from tests.cases import two_classes
 
+pytestmark = pytest.mark.numbers
+
 
 class ListedChunks(Chunks):
     """Rows cut at given places; equal places make empty chunks."""

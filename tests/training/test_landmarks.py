@@ -14,6 +14,8 @@ from optimargin.designs import LandmarkDesign, RandomPivots
 from optimargin.kernels import Kernel
 from tests.cases import two_classes
 
+pytestmark = [pytest.mark.quick, pytest.mark.numbers]
+
 KERNELS = [
     Kernel("rbf", 0.5),
     Kernel("linear"),

@@ -1,293 +1,250 @@
-"""Predictions for samples left out, and their derivatives, from the factor of a Newton solve.
+"""Samples left out of one problem over a Gram matrix, and derivatives by their values.
 
-With P the bordered inverse of `_gram_newton`, in samples scaled by the roots r of their
-curvatures, removing the active samples B requires theta_B = 0:
+`optimargin.systems.base` derives the equations. With P = A^-1, bordered by r where an intercept is
+fitted (`_gram_newton`), and slopes s of a function by the held-out values of the samples B,
 
-    u = (P_BB)^-1 (theta_B / r_B),   theta' = theta - r P_SB u,   f_B = t_B - u / r_B.
+    u = (P_BB)^-1 (theta_B / r_B),   theta' = theta - r P_:B u,   f_B = a_B - u / r_B,
+    g = (P_BB)^-1 (s_B / r_B + z_B),   left = r (P_:B g - z),
 
-`optimargin.held_out.closed_form` derives this and does the same for single fits. This version is
-for solving thousands of problems, without the interpreter.
+where z solves the system for the slopes of samples of the fold that are not active. The function
+changes by left' dK theta', and by -left' (da + (a - f') dlog c) on the samples kept.
 """
 
-import numpy as np
+from libc.string cimport memcpy, memset
+from scipy.linalg.cython_blas cimport ddot, dgemm, dgemv
+from scipy.linalg.cython_lapack cimport dpotrf, dpotrs, dtrtri
 
-from libc.string cimport memset
-from scipy.linalg.cython_blas cimport ddot, dgemm
-from scipy.linalg.cython_lapack cimport dpotrf, dpotri, dpotrs, dtrtri
+from optimargin._core._active_system cimport INVERSE, NOTHING, Problem, settle, solve_system
 
-from optimargin._core._gram_newton cimport GramNewton
-
-from optimargin._core._gram_newton import INDEFINITE
-
-cdef double SINGULAR = 1e-13
+cdef double SINGULAR = 1e-13  # of a pivot that is at most one
 
 
-cdef class FoldModels:
-    """The models without a fold, as `LeaveOutNewton.leave_folds_out` found them.
-
-    Attributes
-    ----------
-    coefficients : ndarray of shape (n_repeats * n_folds, n_samples)
-        Kernel coefficients of each model.
-    """
-
-    cdef readonly object coefficients, fold
-    cdef readonly int n_folds
-    cdef long solve_number  # the solve that they belong to
-    cdef const int[:, ::1] _fold
-    cdef double[:, ::1] _theta, _blocks
-
-
-cdef class LeaveOutNewton(GramNewton):
-    """One band-loss problem that also predicts samples left out.
-
-    Parameters
-    ----------
-    K, target, orientation, weight, fit_intercept
-        As in `GramNewton`.
-    """
-
-    def leave_one_out(self, double[::1] out):
-        """Put the decision value of every sample for the model without it into `out`."""
-        cdef int i, j, k, info
-        cdef double pivot
-        cdef const double* row
-        with nogil:
-            info = self._settle()
-        if info:
-            raise FloatingPointError(INDEFINITE)
-        self._factored = False  # the inverse overwrites the factor
-        k = self.n_active
-        with nogil:
-            for i in range(self.n):
-                out[i] = self._decision[i] + self.intercept
-            if k > 0:
-                dtrtri("U", "N", &k, &self._matrix[0], &k, &info)
-                memset(&self._work[0], 0, k * sizeof(double))
-                for j in range(k):
-                    row = &self._matrix[<Py_ssize_t> j * k]
-                    for i in range(j + 1):
-                        self._work[i] += row[i] * row[i]
-                for i in range(k):
-                    pivot = self._work[i]
-                    if self.fit_intercept:
-                        pivot -= self._ones[i] * self._ones[i] / self.border
-                    j = self._active[i]
-                    # If a sample is alone in the active set, there is no model without it.
-                    if pivot > SINGULAR:
-                        out[j] = self._target[i] - self._theta[j] / (
-                            self._root[i] * self._root[i] * pivot
-                        )
-
-    def leave_folds_out(self, const int[:, ::1] fold, int n_folds, double[:, ::1] out):
-        """Put decision values for the models without a sample's fold into `out`.
-
-        Parameters
-        ----------
-        fold : ndarray of shape (n_repeats, n_samples)
-            The fold of each sample, from 0 to n_folds - 1, in each repeat.
-        n_folds : int
-        out : ndarray of shape (n_repeats, n_samples)
-
-        Returns
-        -------
-        models : FoldModels
-            For `fold_gradient`, until the next solve.
-        """
-        cdef int n_models = fold.shape[0] * n_folds, model, largest
-        cdef FoldModels models = FoldModels()
-        self._invert()
-        models.n_folds, models.solve_number = n_folds, self.solve_number
-        models.fold, models._fold = np.asarray(fold), fold
-        models.coefficients = np.zeros((n_models, self.n))
-        models._theta = models.coefficients
-        largest = self._largest_block(fold, n_folds)
-        models._blocks = np.empty((n_models, max(largest * largest, 1)))
-        members = np.empty(self.n, dtype=np.intc)
-        cdef int[::1] scratch = members
-        with nogil:
-            for model in range(n_models):
-                self._leave_out(
-                    &fold[model // n_folds, 0], model % n_folds, &models._theta[model, 0],
-                    &models._blocks[model, 0], &scratch[0], &out[model // n_folds, 0],
-                )
-        return models
-
-    cdef int _largest_block(self, const int[:, ::1] fold, int n_folds):
-        cdef int repeat
-        largest = 0
-        for repeat in range(fold.shape[0]):
-            active = np.asarray(fold[repeat])[np.asarray(self._active)[: self.n_active]]
-            largest = max(largest, np.bincount(active, minlength=n_folds).max())
-        return largest
-
-    cdef void _invert(self) except *:
-        """Turn the factor into the full symmetric inverse P of the bordered system."""
-        cdef int i, j, k, info
-        cdef double* P = &self._matrix[0]
-        cdef double value
-        with nogil:
-            info = self._settle()
-        if info:
-            raise FloatingPointError(INDEFINITE)
-        self._factored = False  # the inverse overwrites the factor
-        k = self.n_active
-        if k == 0:
-            return
-        with nogil:
-            dpotri("U", &k, P, &k, &info)
-            for i in range(k):
-                for j in range(i + 1):
-                    value = P[<Py_ssize_t> i * k + j]
-                    if self.fit_intercept:
-                        value -= self._ones[i] * self._ones[j] / self.border
-                    P[<Py_ssize_t> i * k + j] = value
-                    P[<Py_ssize_t> j * k + i] = value
-
-    cdef void _leave_out(
-        self, const int* fold, int left_out, double* theta, double* block, int* members, double* out
-    ) noexcept nogil:
-        """Decision values for the model without one fold; a block marked -1 has no model."""
-        cdef int i, j, k = self.n_active, size = 0, one = 1, info = 0
-        cdef double intercept = self.intercept
-        cdef double* u = &self._work[0]
-        cdef const double* row
+cdef int left_out(Problem* p, const double* share, double* out) noexcept nogil:
+    """Put the values of samples for the models without (a share of) each into `out`."""
+    cdef int i, j, o, k, info
+    cdef double pivot
+    cdef const double* row
+    cdef double* pivots = p.packed
+    for o in range(p.n_outputs):
+        for i in range(p.n):
+            out[o * p.n + i] = p.decision[o * p.n + i] + p.intercept[o]
+    if p.state != INVERSE:
+        info = settle(p)
+        k = p.n_active
+        if info or k == 0:
+            return info
+        dtrtri("U", "N", &k, p.matrix, &k, &info)
+        p.state = NOTHING
+        memset(pivots, 0, k * sizeof(double))
+        for j in range(k):
+            row = p.matrix + <Py_ssize_t> j * k
+            for i in range(j + 1):
+                pivots[i] += row[i] * row[i]
+        for i in range(k if p.fit_intercept else 0):
+            pivots[i] -= p.ones[i] * p.ones[i] / p.border
+    else:
+        k = p.n_active
         for i in range(k):
-            if fold[self._active[i]] == left_out:
-                members[size] = i
-                u[size] = self._theta[self._active[i]] / self._root[i]
-                size += 1
-        block[0] = 1.0
-        if size > 0:
-            info = self._factor_block(block, members, size)
-            if info == 0:
-                dpotrs("U", &size, &one, block, &size, u, &size, &info)
-        if info != 0:
-            # Every active sample is in this fold: there is nothing left to learn from.
-            for i in range(self.n):
-                if fold[i] == left_out:
-                    out[i] = intercept
-            memset(theta, 0, self.n * sizeof(double))
-            block[0] = -1.0
-            return
-        for i in range(k):
-            if fold[self._active[i]] != left_out:
-                row = &self._matrix[<Py_ssize_t> i * k]
-                theta[self._active[i]] = self._theta[self._active[i]]
-                for j in range(size):
-                    theta[self._active[i]] -= self._root[i] * row[members[j]] * u[j]
-        for j in range(size):
-            out[self._active[members[j]]] = self._target[members[j]] - u[j] / self._root[members[j]]
-            if self.fit_intercept:
-                intercept -= self._ones[members[j]] * u[j] / self.border
-        for i in range(self.n):
-            if fold[i] == left_out and self._place[i] < 0:
-                out[i] = ddot(&self.n, <double*> &self._K[i, 0], &one, theta, &one) + intercept
+            pivots[i] = p.matrix[<Py_ssize_t> i * k + i]
+    for i in range(k):
+        j, pivot = p.active[i], pivots[i]
+        if share != NULL:
+            pivot = 1.0 - share[j] * (1.0 - pivot)
+        # If a sample is alone in the active set, there is no model without it.
+        for o in range(p.n_outputs if pivot > SINGULAR else 0):
+            out[o * p.n + j] = p.aim[o * p.n + j] - p.theta[o * p.n + j] / (
+                p.root[i] * p.root[i] * pivot
+            )
+    return 0
 
-    cdef int _factor_block(self, double* block, const int* members, int size) noexcept nogil:
-        cdef int i, j, info
+
+cdef int leave_fold(
+    Problem* p, const int* fold, int which, int* members, double* block, double* u
+) noexcept nogil:
+    """Find the active samples of a fold, factorise their block of P and solve for u.
+
+    Returns their number, or -1 where there is no model without them.
+    """
+    cdef int i, j, o, k = p.n_active, size = 0, info = 0
+    cdef const double* row
+    for i in range(k):
+        if fold[p.rows[p.active[i]]] == which:
+            members[size] = i
+            size += 1
+    if size == 0:
+        return 0
+    for i in range(size):
+        row = p.matrix + <Py_ssize_t> members[i] * k
+        for j in range(i + 1):
+            block[i * size + j] = row[members[j]]
+        if not block[i * size + i] > SINGULAR:
+            return -1
+        for o in range(p.n_outputs):
+            u[o * size + i] = p.theta[o * p.n + p.active[members[i]]] / p.root[members[i]]
+    dpotrf("U", &size, block, &size, &info)
+    if info == 0:
+        dpotrs("U", &size, &p.n_outputs, block, &size, u, &size, &info)
+    return size if info == 0 else -1
+
+
+cdef void columns_of(Problem* p, const int* members, int size, double* out) noexcept nogil:
+    """Gather the columns P_:B."""
+    cdef int i
+    for i in range(size):
+        memcpy(out + <Py_ssize_t> i * p.n_active,
+               p.matrix + <Py_ssize_t> members[i] * p.n_active, p.n_active * sizeof(double))
+
+
+cdef int model_without(
+    Problem* p, const int* fold, int which, int* members, double* work, double* u, double* theta
+) noexcept nogil:
+    """Put coefficients of the model without a fold into `theta`; see `leave_fold`."""
+    cdef int i, o, k = p.n_active
+    cdef int size = leave_fold(p, fold, which, members, work, u)
+    cdef double one = 1.0, zero = 0.0
+    cdef double* columns = work + <Py_ssize_t> max(size, 0) * max(size, 0)
+    cdef double* moved = columns + <Py_ssize_t> max(size, 0) * k
+    if size < 0:
+        memset(theta, 0, <size_t> p.n_outputs * p.n * sizeof(double))
+        return size
+    memcpy(theta, p.theta, <size_t> p.n_outputs * p.n * sizeof(double))
+    if size == 0:
+        return 0
+    columns_of(p, members, size, columns)
+    dgemm("N", "N", &k, &p.n_outputs, &size, &one, columns, &k, u, &size, &zero, moved, &k)
+    for o in range(p.n_outputs):
+        for i in range(k):
+            theta[o * p.n + p.active[i]] -= p.root[i] * moved[o * k + i]
         for i in range(size):
-            for j in range(i + 1):
-                block[i * size + j] = self._matrix[
-                    <Py_ssize_t> members[i] * self.n_active + members[j]
-                ]
-            if not block[i * size + i] > SINGULAR:
-                return 1
-        dpotrf("U", &size, block, &size, &info)
-        return info
+            theta[o * p.n + p.active[members[i]]] = 0.0
+    return size
 
-    def fold_gradient(
-        self, FoldModels models, const double[:, ::1] slope, const double[:, ::1] image
-    ):
-        """Differentiate a function of the decision values that `leave_folds_out` found.
 
-        Parameters
-        ----------
-        models : FoldModels
-            Of the last solve.
-        slope : ndarray of shape (n_repeats, n_samples)
-            The derivative of the function by each decision value.
-        image : ndarray of shape (n_repeats * n_folds, n_samples)
-            ``K @ s`` of each model, where s is `slope` on the samples it left out, otherwise 0.
+cdef void fold_values(
+    Problem* p, const int* fold, int which, int* members, double* work, double* out
+) noexcept nogil:
+    """Put the values of the samples of a fold for the model without it into `out`."""
+    cdef int i, o, size, one = 1
+    cdef bint all_active = p.n_active == p.n
+    cdef double intercept
+    cdef double* u = work
+    cdef double* theta = u + <Py_ssize_t> p.n_outputs * p.n
+    cdef double* rest = theta + <Py_ssize_t> p.n_outputs * p.n
+    if all_active:
+        size = leave_fold(p, fold, which, members, rest, u)
+    else:
+        size = model_without(p, fold, which, members, rest, u, theta)
+    for o in range(p.n_outputs):
+        intercept = p.intercept[o]
+        if size < 0:
+            # Every active sample is in this fold: there is nothing left to learn from.
+            for i in range(p.n):
+                if fold[p.rows[i]] == which:
+                    out[o * p.n + i] = intercept
+            continue
+        for i in range(size):
+            out[o * p.n + p.active[members[i]]] = (
+                p.aim[o * p.n + p.active[members[i]]] - u[o * size + i] / p.root[members[i]]
+            )
+            if p.fit_intercept:
+                intercept -= p.ones[members[i]] * u[o * size + i] / p.border
+        if not all_active:
+            for i in range(p.n):
+                if fold[p.rows[i]] == which and p.place[i] < 0:
+                    out[o * p.n + i] = intercept + ddot(
+                        &p.n, <double*> p.K + i * p.stride, &one, theta + o * p.n, &one
+                    )
 
-        Returns
-        -------
-        gradient : ndarray of shape (3,)
-            By log C1, by log C2 and by D.
-        adjoint : ndarray of shape (n_repeats * n_folds, n_samples)
-            The derivative by K is ``adjoint.T @ coefficients``, as a bilinear form.
-        """
-        if models.solve_number != self.solve_number:
-            raise RuntimeError("The problem was solved again since these models were made.")
-        cdef const int[:, ::1] fold = models._fold
-        cdef double[:, ::1] fold_theta = models._theta, blocks = models._blocks
-        cdef int n_folds = models.n_folds, k = self.n_active, model, i, size, row
-        cdef int n_models = fold.shape[0] * n_folds
-        cdef double alpha = 1.0, beta = 0.0, total, share, value
-        cdef const int* folds
-        gradient = np.zeros(3)
-        adjoint = np.zeros((n_models, self.n))
-        rhs = np.zeros((n_models, max(k, 1)))
-        solution = np.zeros((n_models, max(k, 1)))
-        members = np.empty(self.n, dtype=np.intc)
-        cdef double[::1] _gradient = gradient
-        cdef double[:, ::1] _adjoint = adjoint, _rhs = rhs, _solution = solution
-        cdef int[::1] _members = members
-        with nogil:
-            for model in range(n_models):
-                folds = &fold[model // n_folds, 0]
-                for i in range(k):
-                    row = self._active[i]
-                    if folds[row] != model % n_folds:
-                        _rhs[model, i] = self._root[i] * image[model, row]
+
+cdef void differentiate(
+    Problem* p, const int* fold, int which, int* members, double* work, const double* slope,
+    double* by_aim, double* by_log_curvature, double* left, double* theta
+) noexcept nogil:
+    """Add what one fold adds to derivatives, and put its bilinear form into left and theta."""
+    cdef int i, j, o, k = p.n_active, one = 1, size, info
+    cdef double unity = 1.0, zero = 0.0, total, value
+    cdef double* u = work
+    cdef double* z = u + <Py_ssize_t> p.n_outputs * p.n
+    cdef double* right = z + k
+    cdef double* g = right + k
+    cdef double* rest = g + p.n
+    cdef double* columns
+    cdef double* out
+    size = model_without(p, fold, which, members, rest, u, theta)
+    if size < 0:
+        return
+    columns = rest + <Py_ssize_t> size * size
+    for o in range(p.n_outputs):
+        out = left + <Py_ssize_t> o * p.n
+        memset(z, 0, k * sizeof(double))
+        total = 0.0
+        if k < p.n:
+            memset(right, 0, k * sizeof(double))
+            for i in range(p.n):
+                if fold[p.rows[i]] == which and p.place[i] < 0:
+                    value = out[i] = slope[o * p.n + i]
+                    total += value
+                    for j in range(k):
+                        right[j] += value * p.root[j] * p.K[i * p.stride + p.active[j]]
+            for i in range(size):
+                right[members[i]] = 0.0
             if k > 0:
-                dgemm("N", "N", &k, &n_models, &k, &alpha, &self._matrix[0], &k,
-                      &_rhs[0, 0], &k, &beta, &_solution[0, 0], &k)
-            for model in range(n_models):
-                folds = &fold[model // n_folds, 0]
-                if blocks[model, 0] < 0.0:
-                    continue
-                total = 0.0
-                size = 0
-                for i in range(self.n):
-                    if folds[i] == model % n_folds:
-                        value = slope[model // n_folds, i]
-                        total += value
-                        _adjoint[model, i] = value
-                        if self._place[i] >= 0:
-                            _members[size] = self._place[i]
-                            size += 1
-                share = total / self.border if self.fit_intercept else 0.0
-                self._project_out(
-                    &_solution[model, 0], share, &blocks[model, 0], &_members[0], size
+                dgemv("N", &k, &k, &unity, p.matrix, &k, right, &one, &zero, z, &one)
+            if p.fit_intercept:
+                for j in range(k):
+                    z[j] += total / p.border * p.ones[j]
+        for i in range(size):
+            j = members[i]
+            g[i] = slope[o * p.n + p.active[j]] / p.root[j] + z[j]
+        if size > 0:
+            dpotrs("U", &size, &one, rest, &size, g, &size, &info)
+            value = -1.0
+            dgemv("N", &k, &size, &unity, columns, &k, g, &one, &value, z, &one)
+        else:
+            for j in range(k):
+                z[j] = -z[j]
+        for j in range(k):
+            i = p.active[j]
+            out[i] = p.root[j] * z[j]
+            if fold[p.rows[i]] != which:  # curvatures and aims of the fold itself do not matter
+                by_aim[o * p.n + i] -= out[i]
+                by_log_curvature[o * p.n + i] -= out[i] * theta[o * p.n + i] / (
+                    p.root[j] * p.root[j]
                 )
-                for i in range(k):
-                    row = self._active[i]
-                    if folds[row] == model % n_folds:
-                        continue
-                    value = self._root[i] * _solution[model, i]
-                    _adjoint[model, row] = -value
-                    # -d(ridge) theta, the ridge being 1 / root^2
-                    total = value * fold_theta[model, row] / (self._root[i] * self._root[i])
-                    _gradient[0 if self._side[row] < 0 else 1] += total
-                    _gradient[2] += value * self._s[row] * self._side[row]
-        return gradient, adjoint
 
-    cdef void _project_out(
-        self, double* solution, double share, double* block, const int* members, int size
-    ) noexcept nogil:
-        """Complete the solution of a bordered system and make it zero on the left-out fold."""
-        cdef int i, j, k = self.n_active, one = 1, info
-        cdef const double* row
-        if share != 0.0:
-            for i in range(k):
-                solution[i] += share * self._ones[i]
-        if size == 0:
-            return
-        for j in range(size):
-            self._work[j] = solution[members[j]]
-        dpotrs("U", &size, &one, block, &size, &self._work[0], &size, &info)
-        for i in range(k):
-            row = &self._matrix[<Py_ssize_t> i * k]
-            for j in range(size):
-                solution[i] -= row[members[j]] * self._work[j]
+
+cdef int adjoint(Problem* p, const double* slope, const double* total, double* out) noexcept nogil:
+    """Put derivatives by the aims of a function of the model into `out`; 0 on success."""
+    cdef int i, j, o, k, one = 1, info
+    cdef double share, unity = 1.0, zero = 0.0
+    cdef double* moved = p.packed
+    if p.state != INVERSE:
+        info = settle(p)
+        if info:
+            return info
+    k = p.n_active
+    memset(out, 0, <size_t> p.n_outputs * p.n * sizeof(double))
+    for o in range(p.n_outputs if k > 0 else 0):
+        if p.state == INVERSE:
+            for j in range(k):
+                moved[j] = p.root[j] * slope[o * p.n + p.active[j]]
+            dgemv("N", &k, &k, &unity, p.matrix, &k, moved, &one, &zero, moved + k, &one)
+            for j in range(k):
+                moved[j] = moved[k + j]
+            share = total[o] if p.fit_intercept else 0.0  # the inverse is bordered
+        else:
+            for i in range(p.n):
+                p.solved[i] = p.scale[i] * slope[o * p.n + i]
+            solve_system(p, p.solved, 1)
+            share = total[o] if p.fit_intercept else 0.0
+            for j in range(k):
+                moved[j] = p.solved[p.active[j]]
+            if p.fit_intercept:
+                for j in range(k):
+                    share -= p.root[j] * moved[j]
+        for j in range(k):
+            i = p.active[j]
+            out[o * p.n + i] = p.root[j] * moved[j]
+            if p.fit_intercept:
+                out[o * p.n + i] += p.root[j] * p.ones[j] * share / p.border
+    return 0

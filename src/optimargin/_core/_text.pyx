@@ -10,9 +10,9 @@ import numpy as np
 from cpython.bytearray cimport PyByteArray_AS_STRING
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.object cimport PyObject
-from libc.math cimport NAN, isfinite
+from libc.math cimport NAN, fabs, isfinite
 from libc.stdint cimport int32_t, int64_t, uint64_t
-from libc.string cimport memchr
+from libc.string cimport memchr, memcmp
 
 cdef extern from "Python.h":
     double PyOS_string_to_double(const char* s, char** end, PyObject* overflow) except? -1.0
@@ -113,11 +113,17 @@ cdef str _shown(const char* p, const char* end):
     return repr(p[:stop - p].decode("utf-8", "replace"))
 
 
+cdef bint _is_rounded(const char* p, const char* end, double number):
+    """Return whether the text at p is a whole number other than `number`, which it was read as."""
+    cdef str digits = p[:end - p].decode().lstrip("+-").lstrip("0")
+    return digits.isdecimal() and int(digits) != int(fabs(number))
+
+
 def parse_svmlight(bytes text):
     """Return (labels, indices, indptr, values) of svmlight text, as written.
 
     A line is ``label index:value index:value ...`` with increasing indices; ``#`` starts a
-    comment, and empty lines are skipped.
+    comment, and empty lines are skipped. The ``qid:number`` of rankings is not used.
     """
     cdef const char* base = PyBytes_AS_STRING(text)
     cdef const char* end = base + PyBytes_GET_SIZE(text)
@@ -151,8 +157,17 @@ def parse_svmlight(bytes text):
                             line, p - begin + 1)
         if not isfinite(number):
             raise TextError(f"the label {_shown(p, stop)} is too large", line, p - begin + 1)
+        if fabs(number) >= MANTISSA and _is_rounded(p, after, number):
+            raise TextError(
+                f"the label {_shown(p, stop)} has too many digits: it would be read as "
+                f"{int(number)}. Use other labels, or write a measurement as {number!r}",
+                line, p - begin + 1)
         labels[n_rows] = number
         p = skip_blanks(after, stop)
+        if stop - p > 4 and memcmp(p, b"qid:", 4) == 0:
+            while p < stop and not (p[0] in b" \t\r#"):
+                p += 1
+            p = skip_blanks(p, stop)
         while p < stop and p[0] != c"#":
             index, after = 0, p
             while after < stop and c"0" <= after[0] <= c"9" and index <= MAX_FEATURES:

@@ -7,7 +7,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from optimargin import __version__
 from optimargin.cli import data, study
-from optimargin.cli._options import spell_out_weights
+from optimargin.cli._options import spell_out
 from optimargin.cli._report import fail, print_error
 from optimargin.cli.auto import auto
 from optimargin.cli.inspect import inspect
@@ -111,7 +111,7 @@ def main(arguments: list[str] | None = None) -> None:
     """
     arguments = sys.argv[1:] if arguments is None else arguments
     try:
-        code = app(spell_out_weights(arguments), prog_name="optimargin", standalone_mode=False)
+        code = app(spell_out(arguments), prog_name="optimargin", standalone_mode=False)
         sys.exit(code if isinstance(code, int) else 0)
     except UsageError as error:
         _explain_usage(error)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from optimargin.cli._predictions import describe_predictions, predictions_table
+from optimargin.cli._predictions import as_classes, describe_predictions, predictions_table
 from optimargin.cli._preparation import with_steps
 from optimargin.cli._searching import search_parameters
 from optimargin.cli._tasks import LEAVE_ONE_OUT, SEARCHED, counted
@@ -203,8 +203,11 @@ def predict_test(job, rows, test, reading, layout, path):
     known = describe_predictions(model, samples, predicted, job.report, "test ")
     if not known.size:
         return rows, None
-    kind = float if job.task.name == "regression" else str
-    y = samples.y[known].astype(kind)
+    kind: type = float
+    y = samples.y[known]
+    if job.task.name == "classification":
+        kind, y = str, as_classes(y, model.classes_)
+    y = y.astype(kind)
 
     def score(other):
         return job.task.score(y, other.predict(samples.X)[known].astype(kind))

@@ -10,6 +10,7 @@ from optimargin.cli import _options as opt
 from optimargin.cli._preparation import (
     describe_preparation,
     make_steps,
+    named,
     scaler_of,
     transformed,
     with_steps,
@@ -27,6 +28,7 @@ from optimargin.margins import calibration_shift, distribution_from_scores, unwr
 
 _DESCRIBED = 5000  # compute margins of at most this many samples: with a kernel each needs a row
 _SCALES_APART = 100
+_READ_AS = {opt.TaskName.classification: "classes", opt.TaskName.regression: "numbers"}
 _FINEST_GAP = 1e-15  # what is shown of a gap: doubles do not know more
 
 
@@ -45,15 +47,14 @@ class Job:
     """
 
     def __init__(self, data, model, plot, *, task, preparing, reading, showing):
-        check_targets(model, plot)
-        opt.refuse_overwriting(model, data=data)
-        opt.refuse_replacing(model)
-        opt.refuse_overwriting(plot, data=data, model=model)
+        check_targets(model, plot, data=data)
         self.report = showing.report()
         self.data, self._model, self._plot = data, model, plot
         has_target = task != opt.TaskName.novelty
         self._format = reading.format
-        self._layout = reading.layout(preparing, has_target=has_target)
+        self._layout = replace(
+            reading.layout(preparing, has_target=has_target), labels=_READ_AS.get(task)
+        )
         self._task_name, self._preparing = task, preparing
 
     def read(self, *, may_regress=False):
@@ -184,9 +185,12 @@ class Job:
             "n_features": samples.X.shape[1],
             "kinds": samples.kinds,
             "zero_based": samples.zero_based,
+            "labels": "numbers" if samples.y is None or samples.y.dtype.kind in "if" else "text",
         }
         estimated = self.report.facts_starting_with("estimated", "baseline")
         notes = {"layout": layout, "n_samples": samples.X.shape[0], **estimated, **notes}
+        if samples.feature_names is not None:
+            model = named(model, samples.feature_names)
         save_model(model, self._model, notes=notes)
         self.report.add("saved", f"{self._model}", model=str(self._model))
 
@@ -307,11 +311,22 @@ def describe_fit(est, report):
     )
 
 
-def check_targets(model, plot):
-    """Raise an error at once if the model or a plot could not be written in the end."""
+def check_targets(model, plot, /, **read):
+    """Raise an error at once if the model or a plot could not be written in the end.
+
+    Parameters
+    ----------
+    model, plot : Path or None
+    **read : Path or None
+        Files that must not be overwritten, by what they are called.
+    """
     for path in (model, plot):
         if path is not None and not path.parent.is_dir():
             raise ValueError(f"The folder {path.parent} does not exist: create it first.")
+    opt.refuse_overwriting(model, **read)
+    opt.refuse_replacing(model)
+    opt.refuse_overwriting(plot, **{"model": model} | read)
+    opt.refuse_replacing_model(plot)
     if plot is None:
         return
     try:

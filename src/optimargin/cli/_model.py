@@ -1,8 +1,15 @@
-"""The layout of data that a model file expects."""
+"""A model file, and the layout of data that it expects."""
 
 from dataclasses import replace
 
 from optimargin.io import Layout, load_model, read_model_header
+
+
+def load(path):
+    """Return the model of a file, for arrays: their columns were found by name when read."""
+    model = load_model(path)
+    vars(model).pop("feature_names_in_", None)
+    return model
 
 
 def layout_of(path, reading=None, ids=()):
@@ -20,8 +27,13 @@ def layout_of(path, reading=None, ids=()):
     notes = read_model_header(path)["notes"]
     try:
         layout = Layout(**notes["layout"])
-    except (KeyError, TypeError):  # saved by the library, not by a command
-        layout = Layout(n_features=load_model(path).n_features_in_)
+    except KeyError:  # saved by the library, not by a command
+        model = load_model(path)
+        names = getattr(model, "feature_names_in_", None)
+        names = None if names is None else [str(name) for name in names]
+        layout = Layout(n_features=model.n_features_in_, feature_names=names)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"the notes of {path} do not say how to read its data: {error}") from None
     layout = replace(layout, header=None, ids=tuple(ids))
     if reading is None:
         return layout

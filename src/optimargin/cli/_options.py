@@ -68,6 +68,13 @@ def _option(panel, *names, **settings):
     return typer.Option(*names, rich_help_panel=panel, **settings)
 
 
+def a_file(path: Path | None):
+    """Return the path of what must be a file, not standard input or output."""
+    if str(path) == "-":
+        raise typer.BadParameter("- is standard input or output: ./- is a file of that name.")
+    return path
+
+
 def _kernel(text):
     return {"0": "linear", "1": "poly", "2": "rbf", "3": "sigmoid"}.get(text, text)
 
@@ -79,7 +86,7 @@ Data = Annotated[
         help="svmlight (LIBSVM), CSV or Parquet, also as .gz, .bz2 or .xz; - is standard input.",
     ),
 ]
-Model = Annotated[Path, typer.Argument(metavar="MODEL", help="The model file.")]
+Model = Annotated[Path, typer.Argument(metavar="MODEL", callback=a_file, help="The model file.")]
 TaskOption = Annotated[
     TaskName | None,
     _option(
@@ -93,7 +100,8 @@ Format = Annotated[
     DataFormat | None, _option(_READING, "--format", help="Detected from the content by default.")
 ]
 SavePlot = Annotated[
-    Path | None, _option(_SHOWING, "--save-plot", help="Write a plot (.png, .pdf, .svg).")
+    Path | None,
+    _option(_SHOWING, "--save-plot", callback=a_file, help="Write a plot (.png, .pdf, .svg)."),
 ]
 
 
@@ -371,6 +379,8 @@ def refuse_replacing(model):
 
 def refuse_replacing_model(out):
     """Raise an error if a model would be replaced by something else."""
+    if out is None or str(out) == "-":
+        return
     try:
         refuse_replacing(out)
     except typer.BadParameter:
@@ -379,11 +389,13 @@ def refuse_replacing_model(out):
         raise typer.BadParameter(f"{out} is a model: choose another name for the output.")
 
 
-def refuse_overwriting(written, **read):
-    """Raise an error if a file to be written is also one of the files that are read."""
-    for what, path in read.items():
-        both_exist = all(file is not None and file.exists() for file in (written, path))
-        if both_exist and written.samefile(path):
+def refuse_overwriting(written, **others):
+    """Raise an error if a file to be written is also read, or written for something else."""
+    for what, path in others.items():
+        if written is None or path is None or "-" in (str(written), str(path)):
+            continue
+        both_exist = written.exists() and path.exists()
+        if written.samefile(path) if both_exist else written.resolve() == path.resolve():
             raise typer.BadParameter(
                 f"{written} is also the {what}, which this would overwrite: choose another name."
             )
@@ -440,7 +452,7 @@ def class_weights(entries, labels):
     weights = {}
     for entry in entries:
         label, _, weight = entry.rpartition("=")
-        label = label.removeprefix("+")
+        label = label if label in by_text else label.removeprefix("+")
         try:
             weights[by_text[label]] = float(weight)
         except KeyError:
@@ -454,9 +466,15 @@ def class_weights(entries, labels):
     return weights
 
 
-def spell_out_weights(arguments):
-    """Return command line arguments with LIBSVM's ``-w1 2`` as ``--class-weight 1=2``."""
+def spell_out(arguments):
+    """Return command line arguments with LIBSVM's ``-w1 2`` as ``--class-weight 1=2``.
+
+    And with ``./-`` as a path that is not taken for standard input or output.
+    """
     spelled = list(arguments)
+    for k, argument in enumerate(spelled):
+        if str(Path(argument)) == "-" != argument:
+            spelled[k] = str(Path(argument).absolute())
     for k, argument in enumerate(spelled[:-1]):
         match = re.fullmatch(r"-w(.+)", argument)
         if match:

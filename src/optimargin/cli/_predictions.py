@@ -7,6 +7,7 @@ import numpy as np
 
 from optimargin.cli._preparation import count_new_categories, transformed
 from optimargin.cli._tasks import counted, root_mean_square, task_of
+from optimargin.io._dataset import number_of
 from optimargin.io._write import safe_cell
 from optimargin.margins import unwrap
 
@@ -48,6 +49,16 @@ def p_values_of(estimator, X, model):
     if task_of(estimator).name != "novelty":
         raise ValueError(f"--p-values: {model} was not trained with --task novelty.")
     return unwrap(estimator).p_values(transformed(estimator, X))
+
+
+def refuse_line_ends(estimator):
+    """Raise an error if a label has a line end: one label per line could not be told apart."""
+    for label in getattr(estimator, "classes_", np.empty(0)).tolist():
+        if "\n" in str(label) or "\r" in str(label):
+            raise ValueError(
+                f"the label {label!r} has a line end, so that labels cannot be written one per "
+                "line: write a table, with --ids or --scores."
+            )
 
 
 def predictions_table(
@@ -124,9 +135,8 @@ def describe_predictions(estimator, samples, predicted, report, of=""):
         rows = np.flatnonzero([label is not None for label in y])
     if task_of(estimator).name == "regression":
         return _describe_numbers(task_of(estimator), y, rows, predicted, report, of)
-    known = estimator.classes_.astype(str)
-    labels = y[rows].astype(str)
-    is_known = np.isin(labels, known)
+    labels = as_classes(y[rows], estimator.classes_)
+    is_known = np.isin(labels, estimator.classes_.astype(str))
     if not is_known.any():
         report.add("note", "no label in the data is a class of the model: no accuracy")
         return rows[:0]
@@ -150,6 +160,26 @@ def describe_predictions(estimator, samples, predicted, report, of=""):
         **_prefixed(facts, of),
     )
     return rows
+
+
+def as_classes(labels, classes):
+    """Return labels as the classes of a model that they are, as text; other labels as they are.
+
+    Text is compared as it is written; numbers are compared by their values, so that 1 and 1.0 are
+    the same, however the file as a whole was read.
+
+    Parameters
+    ----------
+    labels : ndarray of shape (n_samples,)
+    classes : ndarray of shape (n_classes,)
+    """
+    by_value = classes.dtype.kind in "iuf" or labels.dtype.kind in "iuf"
+
+    def key(label):
+        return number_of(str(label)) if by_value else str(label)
+
+    known = {key(label): str(label) for label in classes.tolist()}
+    return np.array([known.get(key(label), str(label)) for label in labels.tolist()], dtype=str)
 
 
 def _describe_alarms(y, predicted, label_name, report):

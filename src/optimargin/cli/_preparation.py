@@ -1,10 +1,14 @@
 """From the columns of a table to numbers of similar size, as steps of the model that is saved."""
 
+from copy import copy
+
+import numpy as np
 from scipy.sparse import issparse
 
 from optimargin.cli._options import Imputation, Scaling
 
 _STRATEGY = {Imputation.median: "median", Imputation.mean: "mean"}
+_COLUMNS = "columns"  # the step that finds them
 _RARE = 2  # categories of fewer samples share one column
 
 
@@ -84,6 +88,32 @@ def with_steps(steps, estimator, name):
     return Pipeline([*steps, (name, estimator)])
 
 
+def named(model, names):
+    """Return a fitted model that knows its columns by name.
+
+    A pipeline gets a first step that finds them in a DataFrame, in any order and among others, and
+    hands on an array; arrays are taken as they are. The step is made of scikit-learn's parts,
+    which model files may hold. An estimator alone refuses a DataFrame with other columns.
+
+    Parameters
+    ----------
+    model : estimator
+    names : list of str
+    """
+    known = np.array(names, dtype=object)
+    if not hasattr(model, "steps"):
+        model = copy(model)
+        model.feature_names_in_ = known
+        return model
+    from sklearn.compose import ColumnTransformer
+    from sklearn.pipeline import Pipeline
+
+    finder = ColumnTransformer([("all", "passthrough", slice(0, known.size))])
+    finder.fit(np.zeros((1, known.size)))
+    finder.feature_names_in_ = known
+    return Pipeline([(_COLUMNS, finder), *model.steps])
+
+
 def prepared(steps, X):
     """Fit the steps to X, one after the other, and return what comes out."""
     for _, step in steps:
@@ -101,7 +131,9 @@ def describe_preparation(model):
     if not hasattr(model, "steps"):
         return None
     words = []
-    for _, step in model.steps[:-1]:
+    for step_name, step in model.steps[:-1]:
+        if step_name == _COLUMNS:
+            continue
         parts = getattr(step, "transformers_", [(None, step, None)])
         for name, part, _ in parts:
             inner = [each for _, each in part.steps] if hasattr(part, "steps") else [part]
@@ -123,7 +155,9 @@ def count_new_categories(model, X):
     for _, step in getattr(model, "steps", []):
         for _, part, places in getattr(step, "transformers_", []):
             encoder = part.steps[-1][1] if hasattr(part, "steps") else part
-            for place, known in zip(places, getattr(encoder, "categories_", []), strict=False):
+            if not hasattr(encoder, "categories_"):
+                continue
+            for place, known in zip(places, encoder.categories_, strict=True):
                 texts = {cell for cell in X[:, place].tolist() if isinstance(cell, str)}
                 new = texts - set(known.tolist())
                 n_new += sum(cell in new for cell in X[:, place].tolist()) if new else 0

@@ -24,12 +24,12 @@ class Report:
         self._facts = {}
         self._lines = []
 
-    def add(self, name, text, **facts):
+    def add(self, name, text, /, **facts):
         """Add a line for people, and the same facts for JSON."""
         self._lines.append((name, text))
         self.tell(**facts)
 
-    def tell(self, **facts):
+    def tell(self, /, **facts):
         """Add facts for JSON alone; those that are None are not known."""
         self._facts.update({name: fact for name, fact in facts.items() if fact is not None})
 

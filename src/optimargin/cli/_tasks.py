@@ -3,9 +3,10 @@
 from abc import ABC, abstractmethod
 
 import numpy as np
-from sklearn.utils.multiclass import type_of_target
+from sklearn.base import is_outlier_detector
 
 import optimargin
+from optimargin.io._dataset import looks_like_measurements
 from optimargin.margins import unwrap
 from optimargin.tasks import winning_class
 
@@ -14,7 +15,6 @@ LEFT_OUT_UP_TO = 5000
 LEAVE_ONE_OUT = "leave-one-out"
 SEARCHED = "folds left out in the search"
 N_FOLDS = 5  # of baselines
-_MANY = 20  # different numbers from which on a target is rather a measurement
 
 
 class Task(ABC):
@@ -305,16 +305,20 @@ def _is_quick(estimator, X):
 
 def looks_like_regression(y):
     """Return whether a target is rather a measurement than a label."""
-    if y.dtype.kind == "f" and type_of_target(y) == "continuous":
-        return True
-    return y.dtype.kind == "i" and np.unique(y).size > _MANY
+    return y.dtype.kind in "if" and looks_like_measurements(y)
 
 
 def task_of(estimator):
     """Return the task of a fitted model."""
     if hasattr(estimator, "classes_"):
         return TASKS["classification"]
-    return TASKS["novelty" if hasattr(unwrap(estimator), "p_values") else "regression"]
+    if not is_outlier_detector(unwrap(estimator)):
+        return TASKS["regression"]
+    if not hasattr(estimator, "predict"):
+        raise ValueError(
+            "This model judges the samples that it was fitted to alone: fit one with novelty=True."
+        )
+    return TASKS["novelty"]
 
 
 def root_mean_square(errors):

@@ -54,6 +54,8 @@ def auto(
     from optimargin.cli._page import write_page
 
     out = Path(f"{_stem(data)}-results") if out is None else out
+    for name in (MODEL, PAGE, PREDICTIONS, HELD_OUT):
+        opt.refuse_overwriting(out / name, data=data, test=test)
     is_new = _make_folder(out)
     clock = Stopwatch()
     try:

@@ -1,5 +1,6 @@
 """``optimargin inspect``."""
 
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -38,17 +39,18 @@ def inspect(
         fit_display,
         write_plot,
     )
-    from optimargin.cli._model import layout_of
+    from optimargin.cli._model import layout_of, load
+    from optimargin.cli._predictions import as_classes
     from optimargin.cli._tasks import task_of
-    from optimargin.io import load_model, read_data, read_model_header
+    from optimargin.io import read_data, read_model_header
     from optimargin.margins import unwrap
 
-    check_targets(None, save_plot)
+    check_targets(None, save_plot, model=model, data=data)
     if save_plot is not None and data is None:
         raise typer.BadParameter("--save-plot draws margins: give the samples with --data.")
     report = showing.report()
     header = read_model_header(model)
-    estimator = load_model(model)
+    estimator = load(model)
     est = unwrap(estimator)
     report.add(
         "model",
@@ -94,6 +96,13 @@ def inspect(
             raise ValueError(f"{data} has rows without a label: give the training data.")
         elif not hasattr(est, "classes_"):
             samples = replace(samples, y=samples.y.astype(float))
+        else:
+            y = as_classes(samples.y, est.classes_)
+            known = {str(label): label for label in est.classes_.tolist()}
+            odd = next((label for label in y.tolist() if label not in known), None)
+            if odd is not None:
+                raise ValueError(f"{data} has the label {odd!r}, which the model does not know.")
+            samples = replace(samples, y=np.array([known[label] for label in y.tolist()]))
         describe(estimator, samples.X, samples.y, report)
         with report.working("leaving one out"):
             _leave_one_out(estimator, est, samples, report)
@@ -116,34 +125,29 @@ def _one_or_range(value):
     return f"{value:.6g}"
 
 
+_RECALLED = (
+    "estimated accuracy {estimated_accuracy:.4f} ({estimated_by})",
+    "training accuracy {training_accuracy:.4f}",
+    "estimated error {estimated_rmse:.4g} ({estimated_by})",
+    "training error {training_rmse:.4g}",
+    "threshold {offset:.4g} for a false-alarm rate of {false_alarm_rate:g}",
+    "margins of mean {margin_mean:.4g} and variance {margin_variance:.4g}",
+    "{n_samples} samples",
+)
+
+
 def _recall(notes, report):
-    """Add what was recorded when the model was trained."""
+    """Add what was recorded when the model was trained, of notes that may hold anything."""
     told = []
-    if "estimated_accuracy" in notes:
-        told.append(
-            f"estimated accuracy {notes['estimated_accuracy']:.4f} ({notes['estimated_by']})"
-        )
-    if "training_accuracy" in notes:
-        told.append(f"training accuracy {notes['training_accuracy']:.4f}")
-    if "estimated_rmse" in notes:
-        told.append(f"estimated error {notes['estimated_rmse']:.4g} ({notes['estimated_by']})")
-    if "training_rmse" in notes:
-        told.append(f"training error {notes['training_rmse']:.4g}")
-    if "offset" in notes:
-        rate = notes["false_alarm_rate"]
-        told.append(f"threshold {notes['offset']:.4g} for a false-alarm rate of {rate:g}")
-    if "margin_mean" in notes:
-        told.append(
-            f"margins of mean {notes['margin_mean']:.4g} and "
-            f"variance {notes['margin_variance']:.4g}"
-        )
+    for words in _RECALLED:
+        with suppress(KeyError, TypeError, ValueError):
+            told.append(words.format_map(notes))
     if not told:
         return
-    told.append(f"{notes['n_samples']} samples")
     facts = {k: v for k, v in notes.items() if k != "layout"}
     report.add("when trained", ", ".join(told), **facts)
-    if "share_below_band" in notes and notes.get("margins_of") == notes.get("n_samples"):
-        bound = notes["share_below_band"]
+    bound = notes.get("share_below_band")
+    if isinstance(bound, float) and notes.get("margins_of") == notes.get("n_samples"):
         report.add(
             "leave-one-out",
             f"error at most {bound:.4f}: the share of margins below 1 - D",

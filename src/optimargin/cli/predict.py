@@ -60,22 +60,28 @@ def predict(
     Tables may have a target column or not; columns are matched by name. With a target, the
     accuracy or error is shown. Novelty: -1 marks outliers, 1 normal samples.
     """
-    from optimargin.cli._model import layout_of
+    from optimargin.cli._model import layout_of, load
     from optimargin.cli._predictions import (
         describe_predictions,
         p_values_of,
         predictions_table,
         probabilities_of,
+        refuse_line_ends,
     )
-    from optimargin.io import load_model, read_data
+    from optimargin.cli._tasks import task_of
+    from optimargin.io import read_data
     from optimargin.io._files import write_bytes
 
     opt.refuse_overwriting(out, data=data, model=model)
     opt.refuse_replacing_model(out)
     report = showing.report(to_stderr=str(out) == "-")
-    estimator = load_model(model)
+    estimator = load(model)
+    task_of(estimator)  # raises for models that have nothing to say about new samples
     if scores and not hasattr(estimator, "decision_function"):
         raise typer.BadParameter("--scores: this model predicts numbers; it has no other scores.")
+    is_table = bool(opt.listed(ids)) or scores or probabilities or p_values
+    if not is_table:
+        refuse_line_ends(estimator)
     with report.working(f"reading {data}"):
         layout = layout_of(model, reading, opt.listed(ids))
         samples = read_data(data, format=reading.format, layout=layout)
@@ -84,7 +90,7 @@ def predict(
         values = estimator.decision_function(samples.X) if scores else None
         shares = probabilities_of(estimator, samples.X, model) if probabilities else None
         unusual = p_values_of(estimator, samples.X, model) if p_values else None
-    if samples.ids or any(column is not None for column in (values, shares, unusual)):
+    if is_table:
         text = predictions_table(
             estimator, predicted, samples.ids, values, shares, p_values=unusual
         )

@@ -16,11 +16,18 @@ Standard = Annotated[
     bool, typer.Option("--standard", help="Mean 0 and variance 1 instead of a range.")
 ]
 Save = Annotated[
-    Path | None, typer.Option("-s", "--save", metavar="FILE", help="Save the scaling.")
+    Path | None,
+    typer.Option("-s", "--save", metavar="FILE", callback=opt.a_file, help="Save the scaling."),
 ]
 Restore = Annotated[
     Path | None,
-    typer.Option("-r", "--restore", metavar="FILE", help="Apply a saved scaling, for test data."),
+    typer.Option(
+        "-r",
+        "--restore",
+        metavar="FILE",
+        callback=opt.a_file,
+        help="Apply a saved scaling, for test data.",
+    ),
 ]
 
 
@@ -46,7 +53,7 @@ def scale(
     if not lower < upper:
         raise typer.BadParameter(f"--lower {lower:g} must be below --upper {upper:g}.")
     opt.refuse_overwriting(out, data=data, scaling=restore)
-    opt.refuse_overwriting(save, data=data)
+    opt.refuse_overwriting(save, data=data, output=out, scaling=restore)
     opt.refuse_replacing(save)
     opt.refuse_replacing_model(out)
     from scipy.sparse import issparse

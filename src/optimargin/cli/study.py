@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from optimargin.cli._options import refuse_overwriting
 from optimargin.cli._report import fail
 
 app = typer.Typer(
@@ -238,6 +239,7 @@ def export(
         from optimargin.study.export import export_results
         from optimargin.study.store import Store
 
+        refuse_overwriting(file, store=store)
         results = Store(store, create=False).results()
         export_results(results, file)
         typer.echo(f"{len(results)} results in {file}")

@@ -21,7 +21,9 @@ from sklearn.utils.validation import check_is_fitted
 from optimargin.dask._chunks import DaskChunks
 from optimargin.dask._collections import aligned_blocks, as_array, feature_names, is_frame
 from optimargin.estimators._callbacks import CALLBACKS, CallbackSupportMixin
+from optimargin.estimators._outlier import check_no_novelty, check_novelty
 from optimargin.estimators._store import StoreMixin, public_attributes
+from optimargin.estimators._words import available_where
 
 
 class DaskEstimator(StoreMixin, CallbackSupportMixin, BaseEstimator, metaclass=ABCMeta):
@@ -273,6 +275,8 @@ class DaskRegressor(RegressorMixin, DaskEstimator):
 class DaskOutlierDetector(OutlierMixin, DaskEstimator):
     """A novelty detector over Dask collections."""
 
+    novelty = True  # of models of earlier versions
+
     def fit(self, X, y=None, sample_weight=None):
         """Fit the detector to blocks of normal samples on the cluster.
 
@@ -295,6 +299,23 @@ class DaskOutlierDetector(OutlierMixin, DaskEstimator):
         """
         return super().fit(X, None, sample_weight)
 
+    @available_where(check_no_novelty)
+    def fit_predict(self, X, y=None, sample_weight=None):
+        """Fit the detector, and tell which of the samples are odd; only with ``novelty=False``.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As in `fit`.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,)
+            As in `OneClassODM.fit_predict`.
+        """
+        return self.fit(X, y, sample_weight)._local._judged()
+
+    @available_where(check_novelty)
     def predict(self, X):
         """Return -1 for outliers and 1 for normal samples, lazily and block by block.
 
@@ -308,6 +329,7 @@ class DaskOutlierDetector(OutlierMixin, DaskEstimator):
         """
         return self._numbers("predict", X, np.intp)
 
+    @available_where(check_novelty)
     def score_samples(self, X):
         """Return the scores, lazily and block by block.
 
@@ -321,6 +343,7 @@ class DaskOutlierDetector(OutlierMixin, DaskEstimator):
         """
         return self._numbers("score_samples", X)
 
+    @available_where(check_novelty)
     def decision_function(self, X):
         """Return the scores less the threshold, lazily and block by block.
 
@@ -334,6 +357,7 @@ class DaskOutlierDetector(OutlierMixin, DaskEstimator):
         """
         return self._numbers("decision_function", X)
 
+    @available_where(check_novelty)
     def p_values(self, X):
         """Return p-values, lazily and block by block; see `OneClassODM.p_values`.
 

@@ -43,7 +43,7 @@ class DaskLinearODMClassifier(DaskClassifier):
     >>> from sklearn.datasets import make_classification
     >>> from optimargin.dask import DaskLinearODMClassifier
     >>> X, y = make_classification(1000, random_state=0)
-    >>> with Client(processes=False, dashboard_address=None) as client:
+    >>> with Client(processes=False, dashboard_address=":0") as client:
     ...     X, y = da.from_array(X, chunks=(300, 20)), da.from_array(y, chunks=300)
     ...     model = DaskLinearODMClassifier().fit(X, y)
     ...     accuracy = model.score(X, y)
@@ -126,7 +126,7 @@ class DaskODMClassifier(DaskClassifier):
     >>> from sklearn.datasets import make_moons
     >>> from optimargin.dask import DaskODMClassifier
     >>> X, y = make_moons(1000, noise=0.2, random_state=0)
-    >>> with Client(processes=False, dashboard_address=None) as client:
+    >>> with Client(processes=False, dashboard_address=":0") as client:
     ...     X, y = da.from_array(X, chunks=(300, 2)), da.from_array(y, chunks=300)
     ...     model = DaskODMClassifier(n_components=50).fit(X, y)
     ...     accuracy = model.score(X, y)
@@ -212,7 +212,7 @@ class DaskLinearODMRegressor(DaskRegressor):
     >>> from sklearn.datasets import make_regression
     >>> from optimargin.dask import DaskLinearODMRegressor
     >>> X, y = make_regression(1000, 20, noise=10, random_state=0)
-    >>> with Client(processes=False, dashboard_address=None) as client:
+    >>> with Client(processes=False, dashboard_address=":0") as client:
     ...     X, y = da.from_array(X, chunks=(300, 20)), da.from_array(y, chunks=300)
     ...     model = DaskLinearODMRegressor().fit(X, y)
     ...     r2 = model.score(X, y)
@@ -295,7 +295,7 @@ class DaskODMRegressor(DaskRegressor):
     >>> from sklearn.datasets import make_friedman1
     >>> from optimargin.dask import DaskODMRegressor
     >>> X, y = make_friedman1(1000, random_state=0)
-    >>> with Client(processes=False, dashboard_address=None) as client:
+    >>> with Client(processes=False, dashboard_address=":0") as client:
     ...     X, y = da.from_array(X, chunks=(300, 10)), da.from_array(y, chunks=300)
     ...     model = DaskODMRegressor(n_components=200).fit(X, y)
     ...     r2 = model.score(X, y)
@@ -361,7 +361,7 @@ class DaskOneClassODM(DaskOutlierDetector):
 
     Parameters
     ----------
-    C1, C2, D, degree, coef0, false_alarm_rate, tol, max_iter, random_state
+    C1, C2, D, degree, coef0, false_alarm_rate, novelty, tol, max_iter, random_state
         As for `OneClassODM`.
     kernel : {"rbf", "linear", "poly"}, default="rbf"
         As for `OneClassODM`.
@@ -374,7 +374,7 @@ class DaskOneClassODM(DaskOutlierDetector):
 
     Attributes
     ----------
-    offset_, support_vectors_, dual_coef_, intercept_, gamma_
+    offset_, held_out_scores_, support_vectors_, dual_coef_, intercept_, gamma_
         As for `OneClassODM`; the support vectors are the landmarks.
     C1_, C2_, n_iter_, objective_, dual_gap_, solver_
         As for `OneClassODM`.
@@ -386,7 +386,7 @@ class DaskOneClassODM(DaskOutlierDetector):
     >>> import dask.array as da
     >>> from distributed import Client
     >>> from optimargin.dask import DaskOneClassODM
-    >>> with Client(processes=False, dashboard_address=None) as client:
+    >>> with Client(processes=False, dashboard_address=":0") as client:
     ...     X = da.random.default_rng(0).normal(size=(2000, 2), chunks=(500, 2)).persist()
     ...     model = DaskOneClassODM(n_components=50, random_state=0).fit(X)
     ...     alarms = (model.predict(X) == -1).mean().compute()
@@ -414,6 +414,7 @@ class DaskOneClassODM(DaskOutlierDetector):
         degree=3,
         coef0=0.0,
         false_alarm_rate=0.05,
+        novelty=True,
         n_components=500,
         tol=1e-4,
         max_iter=1000,
@@ -429,6 +430,7 @@ class DaskOneClassODM(DaskOutlierDetector):
         self.degree = degree
         self.coef0 = coef0
         self.false_alarm_rate = false_alarm_rate
+        self.novelty = novelty
         self.n_components = n_components
         self.tol = tol
         self.max_iter = max_iter

@@ -45,6 +45,15 @@ class Design(ABC):
     def represent(self, r):
         """Return the coefficients of sum_i r_i phi_i, of shape (n_coef,)."""
 
+    def decisions(self, V, rows=None):
+        """Return ``decision(v)`` of each column of `V`, of all samples or of `rows`."""
+        values = np.stack([self.decision(v) for v in np.ascontiguousarray(V.T)], axis=1)
+        return values if rows is None else values[rows]
+
+    def represents(self, R):
+        """Return ``represent(r)`` of each column of `R`."""
+        return np.stack([self.represent(r) for r in np.ascontiguousarray(R.T)], axis=1)
+
     @abstractmethod
     def metric(self, v, decision=None):
         """Return M v; `decision` is ``decision(v)`` where the caller has it."""
@@ -160,10 +169,34 @@ class FeatureSpaceDesign(Design):
         return total
 
     def normal_equations(self, rows, weight, aim):
-        """Return ``Z.T @ diag(weight) @ Z`` and ``Z.T @ (weight * aim)`` over few `rows`."""
+        """Return ``Z.T @ diag(weight) @ Z`` and ``Z.T @ (weight * aim)`` over few `rows`.
+
+        With ``Z = [Phi, 1]``; of the first the lower triangle is enough.
+
+        Parameters
+        ----------
+        rows, weight : ndarray of shape (n_rows,)
+        aim : ndarray of shape (n_rows, k)
+        """
         Z = np.column_stack([self.feature_rows(rows), np.ones(rows.size)])
         weighted = weight[:, None] * Z
-        return Z.T @ weighted, aim @ weighted
+        return Z.T @ weighted, weighted.T @ aim
+
+    def decisions(self, V, rows=None):
+        """Return ``decision(v)`` of each column of `V`, of all samples or of `rows`."""
+        if rows is None:
+            return super().decisions(V)
+        return np.stack([self.decision_on(rows, v) for v in np.ascontiguousarray(V.T)], axis=1)
+
+    def feature_forms(self, *products):
+        """Return derivatives by what the features depend on: `systems.base.Form`, by default none.
+
+        Parameters
+        ----------
+        *products : pair of ndarray of shape (n_samples, k), (n_coef, k)
+            A function changes by the sum over pairs of ``left' dPhi coef``.
+        """
+        return []
 
     def hessian_product(self, rows, weight, v):
         """Return ``Z.T @ image`` and ``image = weight * (Z @ v)`` with ``Z = Phi[rows]``."""

@@ -218,11 +218,9 @@ class FeatureDesign(FeatureSpaceDesign):
     def normal_equations(self, rows, weight, aim):
         if not self.is_sparse:
             return super().normal_equations(rows, weight, aim)
-        spread, pull = np.zeros((2, self.n_samples))
-        spread[rows], pull[rows] = weight, weight * aim
-        lower = self.weighted_gram(spread)
-        right = np.append(self.represent(pull), pull.sum())
-        return np.tril(lower) + np.tril(lower, -1).T, right
+        spread, pull = np.zeros(self.n_samples), np.zeros((self.n_samples, aim.shape[1]))
+        spread[rows], pull[rows] = weight, weight[:, None] * aim
+        return self.weighted_gram(spread), np.vstack([self.represents(pull), pull.sum(axis=0)])
 
     @property
     def is_wide_and_sparse(self):

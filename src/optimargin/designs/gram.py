@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from optimargin._core._rows import GramRows
+from optimargin._linalg import solve_spd
 from optimargin._threads import FACTORISE_ALONE_UP_TO, for_each, n_threads_for
 from optimargin.designs.base import SampleSpaceDesign
 from optimargin.designs.features import FeatureDesign, double_blocks
@@ -83,24 +84,41 @@ class LinearGramDesign(GramDesign):
     """
 
     def __init__(self, X, center=None):
-        self._feature_design = FeatureDesign(X, center)
+        self.features = FeatureDesign(X, center)  # of the same rows
         super().__init__(_linear_gram(X, center))
         self.own_threads = self.n_samples <= FACTORISE_ALONE_UP_TO
 
     @property
     def center(self):
         """Subtracted from every row."""
-        return self._feature_design.center
+        return self.features.center
 
     def to_features(self, v):
         """Return w and the shift of the intercept that undoes the centring."""
-        return self._feature_design.to_features(self._feature_design.represent(v))
+        return self.features.to_features(self.features.represent(v))
 
     def from_features(self, w, intercept, problem):
-        """Return sample coefficients close to w, by one evaluation of the loss at w."""
-        w, intercept = self._feature_design.from_features(w, intercept, problem)
-        decision = self._feature_design.decision(w)
-        return problem.loss.evaluate(decision, problem.target, intercept)[1], intercept
+        """Return the sample coefficients, and the intercept, that a Newton step from w leads to.
+
+        At an optimum they are the pulls, but pulls at a w that was rounded are mostly rounding
+        where penalties are large: the step makes up for what they lack.
+        """
+        w, intercept = self.features.from_features(w, intercept, problem)
+        decision = self.features.decision(w)
+        _, coef, curvature = problem.loss.evaluate(decision, problem.target, intercept)
+        active = np.flatnonzero(curvature)
+        if active.size == 0:
+            return coef, intercept
+        root = np.sqrt(curvature[active])
+        A = root * self.block(active) * root[:, None]
+        A[np.diag_indices_from(A)] += 1.0
+        lacking = (decision - self.decision(coef))[active]
+        step, ones = root * solve_spd(A, np.column_stack([root * lacking, root])).T
+        if problem.fit_intercept:
+            shift = (coef.sum() + step.sum()) / ones.sum()
+            step, intercept = step - shift * ones, intercept + shift
+        coef[active] += step
+        return coef, intercept
 
 
 def _linear_gram(X, center):

@@ -1,6 +1,7 @@
 """What all estimators share: validation, storage, scores and pickling."""
 
 from abc import ABCMeta, abstractmethod
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -142,6 +143,12 @@ class BaseLearner(StoreMixin, DocLinkMixin, CallbackSupportMixin, BaseEstimator,
         """Return what was added to the decision values of the minimum, per output."""
         return np.zeros(self._model.intercept.size)
 
+    @property
+    def _minimum(self) -> Any:
+        """The model that the solver found: without what was then added to its decision values."""
+        model = self._model
+        return replace(model, intercept=model.intercept - self._shift())
+
     def _fit(self, X, y, sample_weight, held_out=None, score=None):
         """Fit to data in memory and store what was found."""
         given = (X, y, sample_weight)
@@ -225,7 +232,7 @@ class BaseLearner(StoreMixin, DocLinkMixin, CallbackSupportMixin, BaseEstimator,
                 total_weight=task.total,
                 kernel=self._kernel_choice(),
                 options=self._options(),
-                model=self._model,
+                model=self._minimum,
                 solved_by=getattr(self, "solver_", "svrg"),
             )
 

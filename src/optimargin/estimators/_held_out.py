@@ -7,9 +7,10 @@ from numpy.typing import ArrayLike
 from sklearn.base import is_classifier
 from sklearn.utils._param_validation import StrOptions, validate_params
 
+from optimargin._checks import checked_splits
 from optimargin.estimators._base import BaseLearner
 from optimargin.estimators._words import explained
-from optimargin.held_out import error_bound, leave_folds_out, leave_one_out
+from optimargin.held_out import error_bound, leave_one_out, models_without
 from optimargin.tasks import one_or_all
 from optimargin.training.rebuild import solution_of
 
@@ -22,26 +23,6 @@ class HeldOutValues(BaseLearner):
         return self._left_out(
             X, y, sample_weight, lambda rows, *solved: leave_one_out(*solved, exact=exact)
         )
-
-    def _leave_folds_out(self, cv, X, y, sample_weight, groups, exact):
-        """Return the value of each sample for the model without its fold."""
-        from sklearn.model_selection import check_cv  # slow to import
-
-        X, y, sample_weight = self._training_arguments(X, y, sample_weight)
-        splits = list(check_cv(cv, y, classifier=is_classifier(self)).split(X, y, groups))
-        fold = np.full(len(y), -1)
-        for k, (_, test) in enumerate(splits):
-            if (fold[test] >= 0).any():
-                raise ValueError("cv puts a sample into two test sets: it must be a partition.")
-            fold[test] = k
-        if (fold < 0).any():
-            raise ValueError("cv leaves samples out of all test sets: it must be a partition.")
-
-        def left_out(rows, problem, coef, intercept):
-            folds = [np.flatnonzero(fold[rows] == k) for k in range(len(splits))]
-            return leave_folds_out(problem, coef, intercept, folds, exact=exact)
-
-        return self._left_out(X, y, sample_weight, left_out)
 
     def _left_out(self, X, y, sample_weight, left_out):
         """Apply a function of (rows, problem, coef, intercept) to every problem's solution."""
@@ -59,10 +40,41 @@ class HeldOutValues(BaseLearner):
                 scores[rows, k] = scale.restored(left_out(rows, *solution)) + shift[k]
         return one_or_all(self._told(scores))
 
+    def _leave_folds_out(self, cv, X, y, sample_weight, groups, exact):
+        """Return the value of each sample for the model without its fold."""
+        from sklearn.model_selection import check_cv  # slow to import
+
+        X, y, sample_weight = self._training_arguments(X, y, sample_weight)
+        cv = check_cv(cv, y, classifier=is_classifier(self))
+        folds = [test for _, test in checked_splits(cv.split(X, y, groups), len(y))]
+        times = np.bincount(np.concatenate(folds), minlength=len(y))
+        for wrong, what in ((times > 1, "into two test sets"), (times < 1, "into no test set")):
+            if wrong.any():
+                raise ValueError(
+                    f"cv puts sample {np.argmax(wrong)} {what}: test sets must be a partition."
+                )
+        rebuilt, solutions = self._rebuilt_solutions(X, y, sample_weight)
+        rows, X = rebuilt.rows, self._checked_rows(X)
+        left_out = [np.flatnonzero(np.isin(rows, fold)) for fold in folds]
+        # Samples of zero weight have a fold, too, whose model they are asked of like new ones.
+        others = [np.setdiff1d(fold, rows) for fold in folds]
+        every = np.arange(rows.size)
+        new = [rebuilt.coordinates(X[fold], every) if fold.size else None for fold in others]
+        scores = np.empty((len(y), len(solutions)))
+        with explained():
+            for k, (problem, coef, intercept) in enumerate(solutions):
+                models = models_without(problem, coef, intercept, left_out, exact=exact)
+                for j, (w, b) in enumerate(models):
+                    scores[rows[left_out[j]], k] = problem.design.decision(w)[left_out[j]] + b
+                    if new[j] is not None:
+                        scores[others[j], k] = new[j] @ w + b
+                scores[:, k] = problem.target.scale.restored(scores[:, k])
+        return one_or_all(self._told(scores + self._shift()))
+
     def _rebuilt_solutions(self, X, y, sample_weight):
         """Return a `Rebuilt` and, per problem, (problem, coef, intercept)."""
         rebuilt = self._rebuilt(X, y, sample_weight)
-        options, model = self._options(), self._model
+        options, model = self._options(), self._minimum
         objective = np.ravel(getattr(self, "objective_", []))  # none after a stream
         with explained():
             solutions = [

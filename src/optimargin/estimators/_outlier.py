@@ -7,14 +7,35 @@ from numpy.typing import ArrayLike
 from sklearn.base import OutlierMixin, _fit_context
 from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
 
-from optimargin._checks import check_sparse
+from optimargin._checks import check_sparse, check_weights
 from optimargin.estimators._base import BaseLearner
 from optimargin.estimators._callbacks import with_callbacks
 from optimargin.estimators._held_out import HeldOutValues
+from optimargin.estimators._words import available_where
 from optimargin.held_out import leave_one_out
 from optimargin.held_out.calibration import Calibrator, from_arrays
 from optimargin.tasks import OneClass
 from optimargin.training.plan import CALIBRATION_FOLDS
+
+
+def check_novelty(estimator):
+    """Raise AttributeError, with what to do about it, where new samples are not judged."""
+    if not estimator.novelty:
+        raise AttributeError(
+            f"With novelty=False {type(estimator).__name__} judges the samples that it is fitted "
+            "to, by fit_predict and held_out_scores_. Set novelty=True to judge new ones, by "
+            "predict, decision_function, score_samples and p_values."
+        )
+
+
+def check_no_novelty(estimator):
+    """Raise AttributeError, with what to do about it, where new samples are judged."""
+    if estimator.novelty:
+        raise AttributeError(
+            f"With novelty=True {type(estimator).__name__} judges new samples, by predict: it "
+            "scores those that it was fitted to too high to tell the odd ones. Set novelty=False "
+            "to find these, by fit_predict."
+        )
 
 
 class OutlierDetector(HeldOutValues, OutlierMixin, BaseLearner):
@@ -22,22 +43,24 @@ class OutlierDetector(HeldOutValues, OutlierMixin, BaseLearner):
 
     # An intercept of one would meet every target without looking at the data.
     fit_intercept = False
+    novelty = True  # of models of earlier versions
 
     _parameter_constraints: dict = {
         name: checks
         for name, checks in BaseLearner._parameter_constraints.items()
         if name != "fit_intercept"
     }
+    _parameter_constraints["novelty"] = ["boolean"]
 
     @with_callbacks
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
-        """Fit the detector to normal samples.
+        """Fit the detector to normal samples, or to those among which odd ones are looked for.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Normal samples; float32 and float64 are used as they are. For a precomputed kernel
+            Samples; float32 and float64 are used as they are. For a precomputed kernel
             the Gram matrix, of shape (n_samples, n_samples).
         y : Ignored
             There are no labels.
@@ -51,6 +74,50 @@ class OutlierDetector(HeldOutValues, OutlierMixin, BaseLearner):
             The fitted estimator.
         """
         return self._fit(X, None, sample_weight)
+
+    @available_where(check_no_novelty)
+    def fit_predict(
+        self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None
+    ) -> np.ndarray:
+        """Fit the detector, and tell which of the samples are odd; only with ``novelty=False``.
+
+        Every sample is judged by the model without it.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As in `fit`.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,)
+            -1 for samples whose `held_out_scores_` are below `offset_`, the share
+            `false_alarm_rate` of them but for ties, and 1 for the others.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from optimargin import OneClassODM
+        >>> X = np.random.default_rng(0).normal(size=(200, 2))
+        >>> X[:3] += 8.0
+        >>> detector = OneClassODM(false_alarm_rate=0.015, novelty=False)
+        >>> np.flatnonzero(detector.fit_predict(X) == -1).tolist()
+        [0, 1, 2]
+        """
+        return self.fit(X, sample_weight=sample_weight)._judged()
+
+    def _judged(self):
+        """Return -1 for those of the samples of the fit that are odd, and 1 for the others."""
+        return OneClass.of(1).decode(self.held_out_scores_[:, None] - self.offset_)
+
+    def _kept_attributes(self, X, y, weight, task, fit):
+        """Return the held-out scores of all samples, where some had no weight."""
+        if self.novelty or weight is None or weight.all():
+            return {}
+        # These took no part in the model itself.
+        scores = np.asarray(fit.model.scores(X)[:, 0], dtype=np.float64)
+        scores[weight > 0] = fit.calibrated["held_out_scores_"]
+        return {"held_out_scores_": scores}
 
     def _validated(self, told, X, y, **checks):
         X = validate_data(told, check_sparse(X), **self._input_checks(), **checks)
@@ -66,7 +133,7 @@ class OutlierDetector(HeldOutValues, OutlierMixin, BaseLearner):
         return OneClass, {"n_folds": CALIBRATION_FOLDS, "seed": self._options().seed}
 
     def _calibrator(self):
-        return Calibrator(self.false_alarm_rate)
+        return Calibrator(self.false_alarm_rate, self.novelty)
 
     def _training_arguments(self, X, y, sample_weight):
         if X is None:
@@ -74,6 +141,7 @@ class OutlierDetector(HeldOutValues, OutlierMixin, BaseLearner):
         check_is_fitted(self)
         return X, np.ones(_num_samples(X)), sample_weight
 
+    @available_where(check_novelty)
     def score_samples(self, X: Any) -> np.ndarray:
         """Return the scores: near one for what is typical of the training samples, zero far away.
 
@@ -87,6 +155,7 @@ class OutlierDetector(HeldOutValues, OutlierMixin, BaseLearner):
         """
         return self._scores(X)[:, 0]
 
+    @available_where(check_novelty)
     def decision_function(self, X: Any) -> np.ndarray:
         """Return the scores less the threshold, ``score_samples(X) - offset_``.
 
@@ -101,6 +170,7 @@ class OutlierDetector(HeldOutValues, OutlierMixin, BaseLearner):
         """
         return self.score_samples(X) - self.offset_
 
+    @available_where(check_novelty)
     def predict(self, X: Any) -> np.ndarray:
         """Tell outliers from normal samples.
 
@@ -116,6 +186,7 @@ class OutlierDetector(HeldOutValues, OutlierMixin, BaseLearner):
         """
         return OneClass.of(1).decode(self.decision_function(X)[:, None])
 
+    @available_where(check_novelty)
     def p_values(self, X: Any) -> np.ndarray:
         """Return p-values: how often a normal sample is at least as unusual.
 
@@ -148,6 +219,8 @@ class OutlierDetector(HeldOutValues, OutlierMixin, BaseLearner):
         (True, 0.005)
         """
         decision = self.score_samples(X).astype(np.float64)
+        if "_reference" not in vars(self):
+            raise ValueError("The model was fitted with novelty=False: fit it again.")
         X = self._checked_rows(X)
         reference = from_arrays(self._reference, self.dual_coef_.shape[1])
         return reference.p_values(self._model, X, decision)
@@ -194,7 +267,7 @@ class OutlierDetector(HeldOutValues, OutlierMixin, BaseLearner):
         True
         """
         X, y, sample_weight = self._training_arguments(X, None, sample_weight)
-        weight = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight)
+        weight = np.ones(len(y)) if sample_weight is None else check_weights(sample_weight, X)
 
         def left_out(rows, *solved):
             share = 1.0 / np.maximum(weight[rows], 1.0)

@@ -52,8 +52,27 @@ class RelevanceSearch(PenaltySearch):
         return with_point(found["cv_results_"], point, score, plain_score), held_out
 
 
+class Relevance:
+    """A search that may have found a width per feature."""
+
+    @property
+    def feature_importances_(self) -> np.ndarray:
+        """The share of each feature in squared distances, of shape (n_features,)."""
+        found = vars(self)
+        if np.ndim(found.get("gamma_", 0.0)) > 0:  # one width for all says nothing about features
+            return found["feature_importances_"]
+        way = "Look for widths of an RBF kernel with relevance=True, without a grid and cv, or use "
+        if getattr(self, "relevance", True) is True:  # it has looked, or cannot
+            way = "Use "
+        raise AttributeError(
+            "feature_importances_ is there where a search has found a width per feature: one "
+            f"width for all says nothing about them. {way}permutation_importance of "
+            "sklearn.inspection."
+        )
+
+
 def relevance_of(gamma, X, weight):
-    """Return the width of each feature, and its share of the squared distances.
+    """Return the width of each feature, and, where these differ, its share of squared distances.
 
     Parameters
     ----------
@@ -62,14 +81,12 @@ def relevance_of(gamma, X, weight):
     weight : ndarray of shape (n_samples,) or None
     """
     gammas = np.broadcast_to(np.asarray(gamma, dtype=np.float64), X.shape[1])
-    share = gammas * _variances(X, weight)
-    total = share.sum()
     with np.errstate(divide="ignore"):
-        widths = 1.0 / np.sqrt(2.0 * gammas)
-    return {
-        "widths_": widths,
-        "feature_importances_": share / total if total > 0 else np.full(share.size, 1 / share.size),
-    }
+        found = {"widths_": 1.0 / np.sqrt(2.0 * gammas)}
+    if np.ndim(gamma) > 0:
+        share = gammas * _variances(X, weight)
+        found["feature_importances_"] = share / share.sum()
+    return found
 
 
 def _variances(X, weight):

@@ -81,7 +81,7 @@ class Uncertainty(HeldOutValues):
     def _kept_with_decision(self):
         """Return what was kept, with decision values: these take long where no solver has them."""
         if "decision" not in self._kept:
-            decision = self._model.scores(self._checked_training(None)[0][self._kept["rows"]])
+            decision = self._minimum.scores(self._checked_training(None)[0][self._kept["rows"]])
             self._kept["decision"] = np.asarray(decision, dtype=np.float64)
         return self._kept
 
@@ -108,7 +108,7 @@ class Uncertainty(HeldOutValues):
         settings = (self._kernel_choice(), self._options(), getattr(self, "solver_", "newton"))
         from_vectors = training_data is None and not exact and hasattr(self, "_kept")
         if from_vectors:
-            kept, model = self._kept, self._model
+            kept, model = self._kept, self._minimum
             y, weight = self._y_of_kept(), kept["weight"]
             task = self._make_known_task(y, weight, self.dual_coef_.dtype)
             places = np.searchsorted(kept["rows"], self.support_)
@@ -117,7 +117,7 @@ class Uncertainty(HeldOutValues):
         else:
             data = self._checked_training(training_data)
             y, weight = data[1:]
-            task, model = self._make_known_task(y, weight, data[0].dtype), self._model
+            task, model = self._make_known_task(y, weight, data[0].dtype), self._minimum
         X, y_known, w_known = data
         trained = TrainedOn(X, y_known, w_known, task, objective, model, *settings)
         if trained.n_folds is not None:
@@ -129,7 +129,7 @@ class Uncertainty(HeldOutValues):
                 trained = replace(
                     trained,
                     **dict(zip(("X", "y", "weight"), self._checked_training(None), strict=True)),
-                    model=self._model,
+                    model=self._minimum,
                 )
                 from_vectors = False
         with explained():

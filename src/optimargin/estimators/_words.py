@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from optimargin._warnings import warn_user
 from optimargin.designs.panels import MemoryLimitError
-from optimargin.held_out.calibration import FewSamples
+from optimargin.held_out.calibration import FewSamples, TiedSamples
 from optimargin.problems.base import UnboundedError
 from optimargin.training.designs import CrowdedMemory, NegativeSpectrum
 
@@ -93,11 +93,19 @@ def _(fact: CrowdedMemory) -> str:
 
 @_in_words.register
 def _(fact: FewSamples) -> str:
-    n_needed = ceil(1 / fact.rate - 1 - 1e-9)
     return (
-        f"false_alarm_rate={fact.rate:g} needs at least {n_needed} samples, and there are "
-        f"{fact.total:g} (the sum of sample_weight): the threshold is the smallest held-out score. "
+        f"false_alarm_rate={fact.rate:g} needs at least {ceil(fact.needed - 1e-9)} samples, and "
+        f"there are {fact.total:g} (the sum of sample_weight): the threshold is the smallest "
+        "held-out score. "
         "Use more samples or a larger false_alarm_rate."
+    )
+
+
+@_in_words.register
+def _(fact: TiedSamples) -> str:
+    return (
+        f"No sample is called odd: {fact.n_tied} have the same, lowest held-out score, more than "
+        f"the share false_alarm_rate={fact.rate:g}. A larger one includes them."
     )
 
 

@@ -23,7 +23,7 @@ from sklearn.utils.metadata_routing import (
 )
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from optimargin._checks import check_sparse, check_weights
+from optimargin._checks import check_sparse, check_weights, checked_splits
 from optimargin._warnings import warn_user
 from optimargin.designs import canonical
 from optimargin.estimators._base import BaseLearner
@@ -32,7 +32,7 @@ from optimargin.estimators._classifier import CLASS_WEIGHT, Classifier, no_proba
 from optimargin.estimators._doc_link import DocLinkMixin
 from optimargin.estimators._forms import KERNEL_CONSTRAINTS, LandmarkForm
 from optimargin.estimators._probabilities import HeldOutDecision
-from optimargin.estimators._relevance import relevance_of
+from optimargin.estimators._relevance import Relevance, relevance_of
 from optimargin.estimators._search_results import choice
 from optimargin.estimators._store import StoreMixin, public_attributes
 from optimargin.kernels import KernelChoice
@@ -163,8 +163,8 @@ class BaseSelectionCV(
             copy(self), check_sparse(X), y, **tuned._input_checks(), **tuned._y_checks
         )
         X_checked = canonical(X_checked)
-        routed = self._route(sample_weight, params)
         weight = check_weights(sample_weight, X_checked)
+        routed = self._route(weight, params)
         task = tuned._make_task(y_checked, weight, X_checked.dtype)
         with FitTasks(self, None) as tasks:
             self._store(self._selected((X, y), (X_checked, y_checked), weight, task, routed, tasks))
@@ -208,9 +208,14 @@ class BaseSelectionCV(
             best._validate_params()
             best._fit(*given, weight, held_out, self._score_of_held_out(data, grid is not None))
         except KeyboardInterrupt:
-            self._store(results)
+            self._keep(results)
             raise
         return {**public_attributes(best), **results, "best_estimator_": best}
+
+    def _keep(self, results):
+        """Store what an interrupted search has found; one that has a model keeps that instead."""
+        if "best_estimator_" not in vars(self):
+            self._store(results)
 
     def _score_of_held_out(self, data, has_grid):
         """Return `scoring` as a function of rows and their decision values; None is None."""
@@ -250,7 +255,9 @@ class BaseSelectionCV(
         cv = check_cv(self.cv, data.y, classifier=is_classifier(self))
         splits = [
             (train, _scorable(test, data.weight))
-            for train, test in cv.split(data.X, data.y, **split_params)
+            for train, test in checked_splits(
+                cv.split(data.X, data.y, **split_params), data.n_samples
+            )
         ]
         n_needed = min(np.unique(data.strata).size, 2)
         for s, (train, _) in enumerate(splits):
@@ -306,7 +313,7 @@ class BaseSelectionCV(
             pass
         except KeyboardInterrupt:
             if np.isfinite(scores).any():
-                self._store(results())
+                self._keep(results())
             raise
         found = results()
         if splits is None or getattr(self, "calibration", None) is None:
@@ -390,7 +397,7 @@ class BaseSelectionCV(
             pass
         except KeyboardInterrupt:
             if scores:
-                self._store(results())
+                self._keep(results())
             raise
         found = results()
         best = found["best_index_"]
@@ -399,7 +406,7 @@ class BaseSelectionCV(
                 found, held_out[best], loss, coordinates[best], whole, tasks, start + limit
             )
         except KeyboardInterrupt:
-            self._store(found)
+            self._keep(found)
             raise
         is_of_some = decision is held_out[best] and data.n_samples < whole.n_samples
         return found, None if is_of_some else decision
@@ -556,7 +563,7 @@ def _score_or_nan(criterion, decision, truth):
         return np.nan
 
 
-class KernelSelectionCV(BaseSelectionCV):
+class KernelSelectionCV(Relevance, BaseSelectionCV):
     """What estimators with a kernel add: widths, and coefficients where it is linear."""
 
     _parameter_constraints: dict = {

@@ -116,8 +116,8 @@ class ODMClassifierCV(RelevanceSearch, KernelSelectionCV, _ODMSelectionCV):
     widths_ : ndarray of shape (n_features,)
         The width of each feature, ``1 / sqrt(2 gamma_)``; for the RBF kernel.
     feature_importances_ : ndarray of shape (n_features,)
-        The relevance of each feature: its share of the mean squared distance, in widths, between
-        samples. They sum to one.
+        The relevance of each feature, where `relevance` has found widths: its share of the mean
+        squared distance, in widths, between samples. They sum to one.
     best_params_ : dict
         The chosen parameters by name.
     held_out_score_ : float
@@ -134,7 +134,7 @@ class ODMClassifierCV(RelevanceSearch, KernelSelectionCV, _ODMSelectionCV):
         are a last point: ``params`` has them all, ``param_gamma`` their geometric mean, and its
         score is that of the models without each fold; from 1000 samples on, that of samples which
         the widths were not found on. After an interrupt the table holds what was computed until
-        then.
+        then; an estimator that was fitted before keeps that model instead.
     best_estimator_ : ODMClassifier
         The refitted classifier. All its fitted attributes (``classes_``, ``support_``,
         ``dual_coef_``, ``intercept_``, ``objective_``, ``dual_gap_``, ...) are attributes of

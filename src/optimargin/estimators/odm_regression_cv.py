@@ -177,7 +177,8 @@ class ODMRegressorCV(PenaltySearch, KernelSelectionCV, _ODMRegressorCV):
         ``mean_test_score``, ``rank_test_score`` and, with `cv` and a grid,
         ``split0_test_score``, ... and ``std_test_score``. Without a grid ``is_finalist`` marks
         the points that were judged once more; they rank before all others. After an interrupt
-        it holds what was computed until then.
+        it holds what was computed until then; an estimator that was fitted before keeps that
+        model instead.
     outliers_ : ndarray of shape (n_outliers,)
         Indices of the samples that were left out, with ``outliers="trim"``.
     best_estimator_ : ODMRegressor

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class OneClassODM(OutlierDetector, LandmarkForm):
-    """Novelty detection whose false-alarm rate is what it says.
+    """Which samples are odd: new ones, at a false-alarm rate that is what it says, or given ones.
 
     Minimises ``|w|^2 / 2 + sum_i s_i l(f(x_i)) / sum_i s_i`` over the functions
     ``f(x) = phi(x)' w`` of a kernel, with the loss
@@ -27,6 +27,9 @@ class OneClassODM(OutlierDetector, LandmarkForm):
     leave-one-out scores of the training samples, which the fit gives in closed form, so that
     about the share `false_alarm_rate` of *new* normal samples is below it. No samples have to
     be set aside. `p_values` says how unusual a sample is.
+
+    Which are the odd ones among the samples themselves? With ``novelty=False``, `fit_predict`
+    judges every sample by the model without it.
 
     Parameters
     ----------
@@ -60,8 +63,14 @@ class OneClassODM(OutlierDetector, LandmarkForm):
     coef0 : float, default=0.0
         Constant term of "poly" and "sigmoid".
     false_alarm_rate : float, default=0.05
-        The share of new normal samples that may be taken for outliers, in (0, 0.5]. It needs
-        about ``1 / false_alarm_rate`` samples; with fewer a warning says so.
+        The share of new normal samples that may be taken for outliers, in (0, 0.5]; with
+        ``novelty=False`` the share of the samples that are. It needs about
+        ``1 / false_alarm_rate`` samples; with fewer a warning says so.
+    novelty : bool, default=True
+        As in scikit-learn's `LocalOutlierFactor`. With True new samples are judged, by `predict`,
+        `decision_function`, `score_samples` and `p_values`, and there is no `fit_predict`; with
+        False it is the samples of the fit that are judged, by `fit_predict` and
+        `held_out_scores_`, and the other methods do not exist.
     solver : {"auto", "newton", "newton_cg", "bcd", "dcd"}, default="auto"
         How the objective is minimised; all solvers reach the same model. "newton" factorises
         the kernel matrix and suits up to about a thousand samples, "newton_cg" and "bcd"
@@ -93,7 +102,11 @@ class OneClassODM(OutlierDetector, LandmarkForm):
         The threshold: the k-th smallest leave-one-out score, k being
         ``floor(false_alarm_rate * (n + 1))`` and n the sum of the sample weights; the smallest
         where k is zero. Where more than 2000 samples are support vectors, scores by models
-        without each of five folds take their place.
+        without each of five folds take their place. With ``novelty=False`` it is halfway between
+        the scores of the share `false_alarm_rate` of the samples and those of the others.
+    held_out_scores_ : ndarray of shape (n_samples,)
+        With ``novelty=False`` the score of each sample by the model without it, from which the
+        threshold comes: the lower, the odder. Rows of chunks are in the order of these.
     support_ : ndarray of shape (n_SV,)
         Indices of the support vectors: the samples outside the band.
     support_vectors_ : {ndarray, sparse matrix} of shape (n_SV, n_features)
@@ -148,6 +161,13 @@ class OneClassODM(OutlierDetector, LandmarkForm):
     True
     >>> model.predict([[0.0, 0.0], [5.0, 5.0]]).tolist()
     [1, -1]
+
+    Which rows of a table are odd:
+
+    >>> X = np.vstack([rng.normal(size=(500, 2)), [[6.0, 6.0], [-7.0, 5.0]]])
+    >>> detector = OneClassODM(false_alarm_rate=0.005, novelty=False)
+    >>> np.flatnonzero(detector.fit_predict(X) == -1)
+    array([500, 501])
     """
 
     _parameter_constraints: dict = {
@@ -171,6 +191,7 @@ class OneClassODM(OutlierDetector, LandmarkForm):
         degree=3,
         coef0=0.0,
         false_alarm_rate=0.05,
+        novelty=True,
         solver="auto",
         approximation=None,
         n_components="auto",
@@ -187,6 +208,7 @@ class OneClassODM(OutlierDetector, LandmarkForm):
         self.degree = degree
         self.coef0 = coef0
         self.false_alarm_rate = false_alarm_rate
+        self.novelty = novelty
         self.solver = solver
         self.approximation = approximation
         self.n_components = n_components

@@ -5,6 +5,6 @@ They are not imported here: a single fit does not need them.
 """
 
 from optimargin.held_out.bounds import error_bound, ldm_printed_bound
-from optimargin.held_out.closed_form import leave_folds_out, leave_one_out
+from optimargin.held_out.closed_form import leave_one_out, models_without
 
-__all__ = ["error_bound", "ldm_printed_bound", "leave_folds_out", "leave_one_out"]
+__all__ = ["error_bound", "ldm_printed_bound", "leave_one_out", "models_without"]

@@ -14,6 +14,9 @@ left out at a time.
 
 Where the samples are many, models without each of a few folds take the place of those without one
 sample; `optimargin.training.plan.plan_calibration` decides.
+
+Where the odd ones among the samples themselves are looked for, the scores s_i are all that is kept,
+and the threshold is between those of the share asked for and the others.
 """
 
 from dataclasses import dataclass, replace
@@ -21,13 +24,14 @@ from typing import Any
 
 import numpy as np
 
-from optimargin._linalg import Factor
-from optimargin.held_out.closed_form import active_system
+from optimargin.designs import GramDesign
 from optimargin.kernels.prepared import row_blocks
 from optimargin.solvers import Newton, NewtonCG
+from optimargin.systems import SampleSystem, system_of
 from optimargin.training.plan import plan_calibration
 
 _TIE = 1e-6  # relative difference of scores that are the same but for rounding
+_SAME = 1e-9  # the same of scores of one fit, which are about one
 _ROUNDING = 1e-9  # of a number of samples
 _DIGITS = 6  # of a number of samples that are not rounding
 _MOST = 1e200  # that all samples may count
@@ -42,10 +46,28 @@ class FewSamples:
     rate : float
     total : float
         The sum of the weights.
+    needed : float
+        What it has to be.
     """
 
     rate: float
     total: float
+    needed: float
+
+
+@dataclass(frozen=True)
+class TiedSamples:
+    """More samples than a share have the smallest score.
+
+    Attributes
+    ----------
+    rate : float
+        The share.
+    n_tied : int
+    """
+
+    rate: float
+    n_tied: int
 
 
 def threshold(scores, count, rate):
@@ -74,6 +96,37 @@ def threshold(scores, count, rate):
     return float(scores[order[min(place, order.size - 1)]]), bool(wanted >= 1)
 
 
+def dividing_line(scores, count, rate):
+    """Return the score that a share `rate` of the samples themselves is below.
+
+    Samples of the same score are on one side: that which is nearer to the share.
+
+    Parameters
+    ----------
+    scores, count, rate
+        As in `threshold`.
+
+    Returns
+    -------
+    line : float
+        Halfway between the scores on its sides.
+    n_tied : int
+        Where no sample is below: how many have the smallest score. Else zero.
+    """
+    order = np.argsort(scores, kind="stable")
+    ordered, total = scores[order], count.sum()
+    steps = np.append(0, np.flatnonzero(np.diff(ordered) > _SAME) + 1)  # numbers below, but all
+    shares = np.append(0.0, np.cumsum(count[order]))[steps] / total
+    last = int(np.searchsorted(shares, rate * (1 + _ROUNDING), side="right")) - 1
+    is_single = last + 1 == steps.size or (shares[last + 1] - shares[last]) * total <= 1 + _ROUNDING
+    if not is_single and shares[last + 1] - rate < rate - shares[last]:
+        last += 1
+    n_below = steps[last]
+    if n_below == 0:
+        return float(ordered[0] - _SAME), int(np.append(steps, order.size)[1])
+    return float(ordered[n_below - 1 : n_below + 1].mean()), 0
+
+
 @dataclass(frozen=True)
 class LeaveOneOutReference:
     """The models without one sample each: those of support vectors follow from one factor.
@@ -88,7 +141,7 @@ class LeaveOneOutReference:
         What all samples count.
     root, change : ndarray of shape (n_support,)
         The root of the curvature of each support vector, and how far the model moves when it
-        is left out (`optimargin.held_out.closed_form`).
+        is left out (`optimargin.systems`).
     """
 
     scores: np.ndarray
@@ -110,12 +163,14 @@ class LeaveOneOutReference:
         if n_support == 0:
             return _as_p_values(out, self.total)
         vectors = model.vectors.astype(np.float64)
-        A = self.root[:, None] * model.kernel(vectors) * self.root
-        A[np.diag_indices_from(A)] += 1.0
-        factor = Factor(A)
+        K = np.ascontiguousarray(model.kernel(vectors), dtype=np.float64)
+        system = SampleSystem(GramDesign(K), fit_intercept=False)
+        system.move(self.root**2, np.zeros((n_support, 1)))
         for rows in row_blocks(X.shape[0], n_support):
             new = model.kernel(X[rows].astype(np.float64), vectors)
-            moved = factor.solve((new * self.root).T).T * (self.root * self.change)
+            moved = np.zeros(new.shape)
+            moved[:, system.active] = system.influence(new[:, system.active])
+            moved *= self.change
             is_reached = reached[:n_support] <= decision[rows, None] - moved
             out[rows] += is_reached @ self.shares[:n_support]
         return _as_p_values(out, self.total)
@@ -218,14 +273,17 @@ class Calibration:
     ----------
     offset : float
         The threshold of scores.
+    scores : ndarray of shape (n_samples,)
+        The scores it comes from.
     models : list of Solution
         Those that are stored beside the model, if any.
-    reference : LeaveOneOutReference or FoldReference
+    reference : LeaveOneOutReference, FoldReference or None
         Over all samples, in their order; its coefficients are those of `models`, once these
-        are expressed by support vectors.
+        are expressed by support vectors. None where no new samples will be asked about.
     """
 
     offset: float
+    scores: np.ndarray
     models: list
     reference: Any
 
@@ -240,6 +298,8 @@ class Calibration:
         """
         model, others = fit.model.split(1)
         reference = self.reference
+        if reference is None:
+            return replace(fit, calibrated=_attributes(self.offset, scores=self.scores))
         if self.models:
             reference = replace(reference, coef=others.dual_coef)
         else:
@@ -265,9 +325,12 @@ class Calibrator:
     ----------
     rate : float
         Of false alarms.
+    novelty : bool, default=True
+        Whether new samples will be asked about, or those of the fit alone.
     """
 
     rate: float
+    novelty: bool = True
 
     def __call__(self, problem, solution, *, kernel, count, options, notify) -> Calibration:
         """Return the calibration.
@@ -285,14 +348,18 @@ class Calibrator:
         point = problem.point(solution.coef, solution.intercept)
         n_active = int(np.count_nonzero(point.curvature))
         plan = plan_calibration(problem.design, n_active, kernel)
-        system = active_system(problem, point) if plan.closed_form else None
+        system = system_of(problem, point) if plan.closed_form else None
         reference: Any = None if system is None else _without_each(system, count)
         scores = None if system is None else reference.scores
         models: list = []
-        if not plan.stores_leave_one_out:
+        if scores is None or (self.novelty and not plan.stores_leave_one_out):
             reference, models = _without_folds(problem, point, system, count, plan.n_folds, options)
-        offset = self._offset(reference.scores if scores is None else scores, count, notify)
-        return Calibration(offset, models, reference)
+        if scores is None:
+            scores = reference.scores
+        offset = self._offset(scores, count, notify)
+        if not self.novelty:
+            return Calibration(offset, scores, [], None)
+        return Calibration(offset, scores, models, reference)
 
     def of_folds(self, fit, scores, count, fold, *, notify):
         """Return a fit of the model and of those without one fold as the fit of the model.
@@ -306,27 +373,39 @@ class Calibrator:
         notify : callable
         """
         model, others = fit.model.split(1)
-        shares, total = _shares(count)
-        reference = FoldReference(scores, shares, total, fold, others.dual_coef)
-        offset = self._offset(scores, count, notify)
+        used = count > 0
+        offset = self._offset(scores[used], count[used], notify)
+        reference = None
+        if self.novelty:
+            shares, total = _shares(count[used])
+            reference = FoldReference(scores[used], shares, total, fold[used], others.dual_coef)
         return replace(
             fit,
             model=model,
             n_iter=fit.n_iter[:1],
             objective_value=fit.objective_value[:1],
             dual_gap=fit.dual_gap[:1],
-            calibrated=_attributes(offset, reference),
+            calibrated=_attributes(offset, reference, scores),
         )
 
     def _offset(self, scores, count, notify):
-        offset, is_reached = threshold(scores, count, self.rate)
-        if not is_reached:
-            notify(FewSamples(self.rate, float(count.sum())))
+        total, needed = float(count.sum()), 1 / self.rate
+        if self.novelty:
+            offset, is_reached = threshold(scores, count, self.rate)
+            if not is_reached:
+                notify(FewSamples(self.rate, total, needed - 1))  # a new sample is one more
+            return offset
+        offset, n_tied = dividing_line(scores, count, self.rate)
+        if n_tied:
+            few = total < needed * (1 - _ROUNDING)
+            notify(FewSamples(self.rate, total, needed) if few else TiedSamples(self.rate, n_tied))
         return offset
 
 
-def _attributes(offset, reference):
-    """Return what a fitted estimator keeps."""
+def _attributes(offset, reference=None, scores=None):
+    """Return what a fitted estimator keeps: a reference, or else the scores of its samples."""
+    if reference is None:
+        return {"offset_": offset, "held_out_scores_": scores}
     return {"offset_": offset, "_reference": as_arrays(reference)}
 
 
@@ -339,12 +418,11 @@ def _shares(count):
 def _without_each(system, count):
     """Return the models without one sample each; root and change are those of all samples."""
     share = 1.0 / np.maximum(count, 1.0)
-    change, known = system.changes(share)
-    scores = system.decision.copy()
-    scores[system.active[known]] = (system.aim - change)[known]
-    root, moves = np.zeros((2, count.size))
-    root[system.active] = system.root
-    moves[system.active] = change * share[system.active]
+    scores = system.left_out(share)[:, 0]
+    change, _ = system.changes(share)
+    moves = np.zeros(count.size)
+    moves[system.active] = change[:, 0] * share[system.active]
+    root = np.sqrt(system.curvature)
     shares, total = _shares(count)
     return LeaveOneOutReference(scores, shares, total, root, moves)
 
@@ -362,7 +440,7 @@ def _without_folds(problem, point, system, count, n_folds, options):
             start = np.where(fold == k, 0.0, point.coef)
         else:
             solver = Newton(tol=options.tol, max_iter=options.max_iter)
-            start = system.model_without(rows).coef
+            start = system.without(rows)[0][:, 0]
         models.append(solver.solve(problem.without(rows), start, 0.0))
         scores[rows] = problem.design.decision(models[-1].coef)[rows]
     shares, total = _shares(count)

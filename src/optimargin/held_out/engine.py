@@ -5,24 +5,17 @@ from functools import singledispatch
 from typing import Any
 
 import numpy as np
-from scipy.sparse import issparse
 from sklearn.utils.extmath import safe_sparse_dot
 
 from optimargin.designs import FeatureDesign, GramDesign, LinearGramDesign
-from optimargin.held_out.compiled import FeatureRefitter, GramRefitter
-from optimargin.held_out.few_dimensions import FewDimensionsRefitter, FewFeatures, LandmarkData
 from optimargin.held_out.ldm import LDMFeatureRefitter, LDMSampleRefitter
-from optimargin.held_out.own_rows import (
-    KernelRowsRefitter,
-    OwnRowsRefitter,
-    asked_for_some,
-)
-from optimargin.held_out.refitter import FeatureTest, GramTest, NumpyRefitter
+from optimargin.held_out.newton import NewtonRefitter
+from optimargin.held_out.refitter import FeatureTest, GramTest, own_rows
+from optimargin.held_out.small import GramRefitter
 from optimargin.objectives import AdditiveObjective
 from optimargin.training.plan import plan_refitter
 
-# Samples up to which pairs of classes, which are small, are solved by inner products.
-_INNER_PRODUCTS_UP_TO = 2000
+_ROUGH_TOL = 1e-9  # relative gap of problems in few dimensions, whose products may be in float32
 
 
 @dataclass(frozen=True)
@@ -66,17 +59,32 @@ class LinearData:
         return products - (X @ center)[:, None] - Y @ center + center @ center
 
 
+@dataclass(frozen=True)
+class FoldedData:
+    """Samples given by few features, of which folds will be left out.
+
+    Attributes
+    ----------
+    design : FeatureSpaceDesign or None
+        None where the features will be told later (`NewtonRefitter.change_design`).
+    folds : Folds
+    """
+
+    design: Any
+    folds: Any
+
+
 @singledispatch
 def make_refitter(data, objective_type, targets, fit_intercept):
     """Return the refitter of some data.
 
     Parameters
     ----------
-    data : KernelData, LinearData, LandmarkData or FewFeatures
+    data : KernelData, LinearData or FoldedData
     objective_type : type
         An `Objective`.
     targets : list of Target
-        Of positive weights.
+        Of positive weights on the rows that an output is asked for.
     fit_intercept : bool
     """
     raise TypeError(f"No refitter takes a {type(data).__name__}.")
@@ -84,66 +92,39 @@ def make_refitter(data, objective_type, targets, fit_intercept):
 
 @make_refitter.register
 def _(data: KernelData, objective_type, targets, fit_intercept):
-    if asked_for_some(targets):
-
-        def of_output(K, K_test, target):
-            return make_refitter(KernelData(K, K_test), objective_type, [target], fit_intercept)
-
-        return KernelRowsRefitter(
-            targets,
-            of_output,
-            K=data.K,
-            K_test=data.K_test,
-            together=plan_refitter(objective_type).compiled,
-            fit_intercept=fit_intercept,
-        )
-    test = None if data.K_test is None else GramTest(data.K_test)
-    if not issubclass(objective_type, AdditiveObjective):
-        return LDMSampleRefitter(GramDesign(data.K), targets, fit_intercept, test)
     if plan_refitter(objective_type).compiled:
         return GramRefitter(data.K, targets, fit_intercept, data.K_test)
-    return NumpyRefitter(GramDesign(data.K), targets, fit_intercept, test)
+    test = None if data.K_test is None else GramTest(data.K_test)
+    make: Any = NewtonRefitter
+    if not issubclass(objective_type, AdditiveObjective):
+        make = LDMSampleRefitter
+    return make(GramDesign(data.K), targets, fit_intercept, test)
 
 
 @make_refitter.register
-def _(data: LandmarkData | FewFeatures, objective_type, targets, fit_intercept):
-    return FewDimensionsRefitter(data, targets, fit_intercept)
+def _(data: FoldedData, objective_type, targets, fit_intercept):
+    return NewtonRefitter(
+        data.design, targets, fit_intercept, folds=data.folds, tol=_ROUGH_TOL, exact=False
+    )
 
 
 @make_refitter.register
 def _(data: LinearData, objective_type, targets, fit_intercept):
-    if asked_for_some(targets):
-        return _linear_own_rows(data, objective_type, targets, fit_intercept)
-    plan = plan_refitter(objective_type, data.X.shape, issparse(data.X))
+    on_own_rows = own_rows(targets)[0] is not None
+    plan = plan_refitter(objective_type, data.X, on_own_rows=on_own_rows)
     is_additive = issubclass(objective_type, AdditiveObjective)
     if plan.in_samples:
         gram = LinearGramDesign(data.X, data.center)
         K_test = data.test_products()
         if plan.compiled:
             return GramRefitter(gram.K, targets, fit_intercept, K_test, gram)
-        make = NumpyRefitter if is_additive else LDMSampleRefitter
+        make = NewtonRefitter if is_additive else LDMSampleRefitter
         return make(gram, targets, fit_intercept, None if K_test is None else GramTest(K_test))
     design = FeatureDesign(data.X, data.center)
     test_design = FeatureDesign(data.X[:0] if data.X_test is None else data.X_test, data.center)
     test = FeatureTest(test_design)
-    if not is_additive:
-        return LDMFeatureRefitter(
-            design, targets, fit_intercept, test, by_interior_point=plan.by_interior_point
-        )
-    if plan.compiled:
-        return FeatureRefitter(design, targets, fit_intercept, test, test_design)
-    return NumpyRefitter(design, targets, fit_intercept, test)
-
-
-def _linear_own_rows(data, objective_type, targets, fit_intercept):
-    """Return the refitter of outputs on their own rows: by inner products, of few samples."""
-    if data.X.shape[0] <= _INNER_PRODUCTS_UP_TO:
-        K = LinearGramDesign(data.X, data.center).K
-        gram = KernelData(K, data.test_products())
-        return make_refitter(gram, objective_type, targets, fit_intercept)
-
-    def of_output(own, target):
-        rows = LinearData(data.X[own], data.center, data.X_test)
-        return make_refitter(rows, objective_type, [target], fit_intercept)
-
-    return OwnRowsRefitter(targets, of_output, X=data.X)
+    if is_additive:
+        return NewtonRefitter(design, targets, fit_intercept, test)
+    return LDMFeatureRefitter(
+        design, targets, fit_intercept, test, by_interior_point=plan.by_interior_point
+    )

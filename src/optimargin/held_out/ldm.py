@@ -113,7 +113,7 @@ class LDMSampleRefitter(_LDMRefitter):
         self._starts: list = [None] * len(targets)
         self._forget_kernel()
 
-    def change_kernel(self, K, test=None, slope=None, slope_test=None):
+    def change_kernel(self, K, test=None):
         """Go on with another kernel; one that is used once is not worth decomposing."""
         self.design = type(self.design)(K)
         self.test = None if test is None else type(self.test)(test)

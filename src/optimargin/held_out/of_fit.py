@@ -12,9 +12,8 @@ import numpy as np
 from scipy.sparse import issparse
 
 from optimargin._threads import blas_threads_for
-from optimargin.held_out.closed_form import active_system, point_without
-from optimargin.held_out.left_out_models import LeftOutModels
-from optimargin.held_out.refitter import Folds
+from optimargin.held_out.closed_form import point_without
+from optimargin.systems import Folds, system_of
 from optimargin.training.models import KernelModel, coefficients_of
 from optimargin.training.plan import plan_held_out
 from optimargin.training.rebuild import rebuild
@@ -196,9 +195,9 @@ class SampleModels:
     """
 
     own: np.ndarray
+    _trained: TrainedOn
     _rebuilt: Any
-    _models: list
-    _solutions: list
+    _systems: list
 
     @classmethod
     def of(cls, trained) -> "SampleModels":
@@ -216,17 +215,20 @@ class SampleModels:
             kernel=trained.known_kernel(),
             options=trained.options,
         )
-        solutions = [
-            (problem, *coefficients_of(problem.design, model, problem, k, rebuilt.rows))
+        points = [
+            problem.point(*coefficients_of(problem.design, model, problem, k, rebuilt.rows))
             for k, problem in enumerate(rebuilt.problems)
         ]
         with blas_threads_for(len(distinct.first)):
-            models = [LeftOutModels.of(*solution) for solution in solutions]
-        own = [
-            problem.target.scale.restored(each.own)
-            for each, (problem, *_) in zip(models, solutions, strict=True)
-        ]
-        return cls(np.stack(own, axis=1), rebuilt, models, solutions)
+            systems = [
+                system_of(problem, point)
+                for problem, point in zip(rebuilt.problems, points, strict=True)
+            ]
+            own = [
+                problem.target.scale.restored(system.left_out()[:, 0])
+                for problem, system in zip(rebuilt.problems, systems, strict=True)
+            ]
+        return cls(np.stack(own, axis=1), trained, rebuilt, systems)
 
     def values(self, X, decision, k):
         """Return what every model says about new samples.
@@ -243,12 +245,15 @@ class SampleModels:
         -------
         values : ndarray of shape (n_new, n_distinct)
         """
-        models, scale = self._models[k], self._solutions[k][0].target.scale
-        out = np.repeat(decision[:, None], models.own.size, axis=1)
-        new = self._rebuilt.coordinates(X, models.active)
+        system, scale = self._systems[k], self._rebuilt.problems[k].target.scale
+        n_models = len(self.own)
+        out = np.repeat(decision[:, None], n_models, axis=1)
+        new = self._coordinates(X, system.active)
         whole = (decision - scale.center) / scale.unit
-        with blas_threads_for(models.own.size):
-            out[:, models.active] = scale.restored(models.decisions(whole, new))
+        with blas_threads_for(n_models):
+            change = system.changes()[0][:, 0]
+            left_out = whole[:, None] - system.influence(new) * change
+            out[:, system.active] = scale.restored(left_out)
         return out
 
     def exactly(self, X, k):
@@ -256,17 +261,22 @@ class SampleModels:
 
         A few Newton steps for each active sample.
         """
-        problem, *solution = self._solutions[k]
-        system = active_system(problem, problem.point(*solution))
-        new = self._rebuilt.coordinates(X, np.arange(problem.design.n_samples))
+        problem, system = self._rebuilt.problems[k], self._systems[k]
+        new = self._coordinates(X, np.arange(problem.design.n_samples))
         scale = problem.target.scale
-        values = np.repeat((new @ solution[0] + system.point.intercept)[:, None], len(self.own), 1)
-        own = system.decision.copy()
+        values = np.repeat(new @ system.coef + system.intercept, len(self.own), axis=1)
+        own = system.decision[:, 0].copy()
         for i in system.active:
-            point = point_without(system, np.array([i]))
+            point = point_without(problem, system, np.array([i]))
             values[:, i] = new @ point.coef + point.intercept
             own[i] = point.decision[i] + point.intercept
         return scale.restored(values), scale.restored(own)
+
+    def _coordinates(self, X, active):
+        """Return new samples as closed forms need them; kernel values are those of all samples."""
+        if self._trained.is_square:
+            X = X[:, self._trained.distinct.first]
+        return self._rebuilt.coordinates(X, active)
 
 
 def _merged(model, distinct, X):

@@ -8,9 +8,13 @@ solve starts. What a solve found is returned, with all that can be asked of it:
     solved.leave_folds_out(folds)     the same for the folds of a `Folds`, with derivatives
     solved.predict_test()             decision values of the test samples, with derivatives
 
-It is valid until the next solve of the same refitter. `NumpyRefitter` works for every design and
-every additive objective; `optimargin.held_out.compiled` has faster ones for the band loss,
-`optimargin.held_out.ldm` those of the large margin distribution machine.
+It is valid until the next solve of the same refitter. An output that is asked for some of the
+samples only, as a pair of classes is, has a system of its own rows. A sample that takes no part in
+an output is held out of it anyway: its value is that of the model itself.
+
+`optimargin.held_out.newton` works for every design and every additive objective,
+`optimargin.held_out.small` is the compiled one for the band loss, `optimargin.held_out.ldm` has
+those of the large margin distribution machine.
 """
 
 from abc import ABC, abstractmethod
@@ -22,47 +26,9 @@ from typing import Any
 import numpy as np
 
 from optimargin.designs import LINEAR_DESIGNS
-from optimargin.designs.base import SampleSpaceDesign
-from optimargin.held_out.closed_form import active_system
-from optimargin.solvers import Newton
-
-
-@dataclass(frozen=True)
-class Folds:
-    """Repeated partitions of the samples.
-
-    Attributes
-    ----------
-    fold : ndarray of shape (n_repeats, n_samples), dtype intc
-    n_folds : int
-    """
-
-    fold: np.ndarray
-    n_folds: int
-
-    def models(self):
-        """Yield ``(repeat, samples left out)`` for every model."""
-        for repeat, fold in enumerate(self.fold):
-            for k in range(self.n_folds):
-                yield repeat, np.flatnonzero(fold == k)
-
-    @classmethod
-    def stratified(cls, encoded, n_folds, n_repeats, random_state):
-        """Deal the samples of every class out to the folds, in random order.
-
-        Parameters
-        ----------
-        encoded : ndarray of shape (n_samples,)
-            Classes, as integers from 0.
-        n_folds, n_repeats : int
-        random_state : RandomState
-        """
-        fold = np.empty((n_repeats, encoded.size), dtype=np.intc)
-        for repeat in range(n_repeats):
-            shuffled = random_state.permutation(encoded.size)
-            in_classes = shuffled[np.argsort(encoded[shuffled], kind="stable")]
-            fold[repeat, in_classes] = np.arange(encoded.size) % n_folds
-        return cls(fold, n_folds)
+from optimargin.designs.base import FeatureSpaceDesign
+from optimargin.systems import Folds, OutlivedError
+from optimargin.targets import Target
 
 
 @dataclass(frozen=True)
@@ -73,38 +39,32 @@ class Derivatives:
     ----------
     by_loss : ndarray of shape (n_loss_parameters,)
         In the order of `Loss.parameters`.
-    by_width : float
-        By the logarithm of the kernel's width, where it can change.
-    pairs : tuple of (rows, left, coef)
-        By the kernel matrix K, as the bilinear form ``sum of left.T @ coef`` between rows;
-        arrays of shape (n_models, n_rows).
-    dense : ndarray of shape (n_samples, n_samples) or None
-        What is to be added to that.
+    forms : list of Form
+        By kernel values.
     """
 
     by_loss: np.ndarray
-    by_width: float = 0.0
-    pairs: tuple[tuple[Any, np.ndarray, np.ndarray], ...] = ()
-    dense: np.ndarray | None = None
+    forms: list
 
     def __add__(self, other):
-        dense = self.dense if other.dense is None else other.dense
-        if self.dense is not None and other.dense is not None:
-            dense = self.dense + other.dense
-        return Derivatives(
-            self.by_loss + other.by_loss,
-            self.by_width + other.by_width,
-            self.pairs + other.pairs,
-            dense,
-        )
+        return Derivatives(self.by_loss + other.by_loss, self.forms + other.forms)
+
+    def by_width(self, slopes):
+        """Return the derivative by a parameter of the kernel.
+
+        Parameters
+        ----------
+        slopes : dict of str to ndarray
+            The derivatives of kernel values by it, by the names of `Form.of`.
+        """
+        return sum(form.contract(slopes[form.of]) for form in self.forms)
 
     def by_kernel(self, n_samples):
-        """Return the derivative by the kernel matrix, an array of its shape."""
-        G = np.zeros((n_samples, n_samples)) if self.dense is None else self.dense.copy()
-        for rows, left, coef in self.pairs:
-            at = rows if isinstance(rows, slice) else np.ix_(rows, rows)
-            G[at] += left.T @ coef
-        return G
+        """Return the derivative by the kernel values between samples, a square array."""
+        dense = np.zeros((n_samples, n_samples))
+        for form in self.forms:
+            form.add_to(dense)
+        return dense
 
 
 @dataclass(frozen=True)
@@ -175,12 +135,16 @@ class GramTest:
         self.n_samples = K.shape[0]
 
     def decision(self, coef):
-        """Return decision values without the intercept."""
+        """Return decision values without the intercept, of a vector or of columns."""
         return self.K @ coef
 
     def pull_back(self, slope):
-        """Return the derivative by the coefficients of ``slope @ decision(coef)``."""
-        return slope @ self.K
+        """Return the derivative by the coefficients of ``slope' decision(coef)``."""
+        return self.K.T @ slope
+
+    def take(self, rows):
+        """Return the same for some of the training samples."""
+        return GramTest(np.ascontiguousarray(self.K[:, rows]))
 
 
 class FeatureTest:
@@ -191,158 +155,244 @@ class FeatureTest:
         self.n_samples = design.n_samples
 
     def decision(self, coef):
-        """Return decision values without the intercept."""
-        return self._design.decision(coef)
+        """Return decision values without the intercept, of a vector or of columns."""
+        return self._design.decision(coef) if coef.ndim == 1 else self._design.decisions(coef)
 
     def pull_back(self, slope):
-        """Return the derivative by the coefficients of ``slope @ decision(coef)``."""
-        return self._design.represent(slope)
+        """Return the derivative by the coefficients of ``slope' decision(coef)``."""
+        return self._design.represents(slope)
+
+    def take(self, rows):
+        """Return the same: features do not depend on training samples."""
+        return self
 
 
-class NumpyRefitter(Refitter):
-    """Problems of any loss over any design.
+def own_rows(targets):
+    """Return for each output the rows that it is asked for; None where it is all of them."""
+    if len(targets) == 1 or all(target.weight.all() for target in targets):
+        return [None] * len(targets)
+    return [np.flatnonzero(target.weight) for target in targets]
+
+
+def shared_curvature(losses, targets):
+    """Return the curvatures of all outputs where these are one and the same, else None."""
+    constants = {loss.constant_curvature for loss in losses}
+    if len(constants) > 1 or None in constants:
+        return None
+    first = targets[0].weight
+    if any(target.weight is not first for target in targets) and any(
+        not np.array_equal(target.weight, first) for target in targets
+    ):
+        return None
+    return constants.pop() * first
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where flat arrays hold what belongs to the rows of outputs: output by output.
+
+    Attributes
+    ----------
+    order : ndarray of shape (n_outputs,)
+        Which output comes when.
+    own : list of ndarray
+        The rows of each of them.
+    target : Target
+        Of all rows of all of them, flat.
+    n_samples : int
+    """
+
+    order: np.ndarray
+    own: list
+    target: Target
+    n_samples: int
+
+    @classmethod
+    def of(cls, targets, rows, groups):
+        """Return the layout of groups of outputs, which share their rows.
+
+        Parameters
+        ----------
+        targets : list of Target
+        rows : list of ndarray or None
+            Of each output; None for all samples.
+        groups : list of list of int
+        """
+        n_samples = targets[0].n_samples
+        rows = [np.arange(n_samples) if own is None else own for own in rows]
+        order = np.concatenate(groups)
+        value, orientation, weight = (
+            np.concatenate([getattr(targets[k], name)[rows[k]] for k in order])
+            for name in ("value", "orientation", "weight")
+        )
+        target = Target(value, orientation, weight)
+        return cls(order, [rows[k] for k in order], target, n_samples)
+
+    @cached_property
+    def rows(self):
+        """The row of each entry of flat arrays."""
+        return np.concatenate(self.own)
+
+    @cached_property
+    def output(self):
+        """The output of each entry of flat arrays."""
+        return np.repeat(self.order, [own.size for own in self.own])
+
+    @cached_property
+    def places(self):
+        """Where each output is in flat arrays, in the order of these."""
+        ends = np.cumsum([own.size for own in self.own])
+        return [slice(end - own.size, end) for own, end in zip(self.own, ends, strict=True)]
+
+    @cached_property
+    def groups(self):
+        """Samples that take part in the same outputs, as those of a class do, and these outputs."""
+        takes_part = np.zeros((self.order.size, self.n_samples), dtype=bool)
+        takes_part[self.output, self.rows] = True
+        kinds, kind = np.unique(takes_part, axis=1, return_inverse=True)
+        return [
+            (np.flatnonzero(kind.ravel() == k), np.flatnonzero(outputs))
+            for k, outputs in enumerate(kinds.T)
+        ]
+
+    def flat(self, values):
+        """Return flat values of an array of shape (..., n_samples, n_outputs)."""
+        return np.ascontiguousarray(values[..., self.rows, self.output])
+
+    def spread(self, out, flat):
+        """Put flat values where they belong in such an array, and return it."""
+        out[..., self.rows, self.output] = flat
+        return out
+
+    def take(self, place, rows):
+        """Return the target of some rows of a place of flat arrays."""
+        target = self.target
+        parts = (part[place][rows] for part in (target.value, target.orientation, target.weight))
+        return Target(*parts)
+
+    def in_order(self, values):
+        """Return values of the outputs in the order of the targets."""
+        out = np.empty(self.order.size)
+        out[self.order] = values
+        return out
+
+
+class SystemsSolved(Solved):
+    """Solutions of additive problems, whose systems answer all that is asked of them.
+
+    A subclass asks the systems, in flat arrays.
 
     Parameters
     ----------
-    design : Design
-    targets : list of Target
-        Of positive weights.
-    fit_intercept : bool
-    test : GramTest or FeatureTest, default=None
+    refitter : Refitter
+        With a `design`, a `test` and `has_own_rows`.
+    layout : Layout
+    losses : list of Loss
+        Of each output.
+    number : int
+        Of the solve; the refitter's `number` is that of the last one.
+    coef : ndarray of shape (n_coef, n_outputs)
+        In the representation of the design.
+    intercept, objective, dual_gap : ndarray of shape (n_outputs,)
     """
 
-    def __init__(self, design, targets, fit_intercept, test=None):
-        self.design = design
-        self.targets = targets
-        self.fit_intercept = fit_intercept
-        self.test = test
-        self.width_slope = self.test_width_slope = None
-        self._starts = [(None, 0.0)] * len(targets)
+    def __init__(self, refitter, layout, losses, coef, intercept, objective, dual_gap):
+        self._refitter, self._layout, self._losses = refitter, layout, losses
+        self._design, self._test, self._number = refitter.design, refitter.test, refitter.number
+        self._coef, self._offset = coef, intercept
+        self.objective, self.dual_gap = objective, dual_gap
 
-    def solve(self, objective):
-        """Solve the problem of every output."""
-        problems = [
-            objective.problem(self.design, target, fit_intercept=self.fit_intercept)
-            for target in self.targets
-        ]
-        solutions = self._solutions(problems)
-        self._starts = [(solution.coef, solution.intercept) for solution in solutions]
-        return NumpySolved(self, problems, solutions)
+    def _check_number(self):
+        if self._number != self._refitter.number:
+            raise OutlivedError("The problems were solved again since this solution was found.")
 
-    def _solutions(self, problems):
-        solver = Newton(tol=1e-12, max_iter=1000)
-        return [
-            solver.solve(problem, *start)
-            for problem, start in zip(problems, self._starts, strict=True)
-        ]
+    @abstractmethod
+    def _left_out(self):
+        """Return the values of samples for the models without each, flat."""
 
-    def change_kernel(self, K, test=None, slope=None, slope_test=None):
-        """Go on with another kernel, and its derivatives by the logarithm of its width."""
-        self.design = type(self.design)(K)
-        self.test = None if test is None else GramTest(test)
-        self.width_slope, self.test_width_slope = slope, slope_test
+    @abstractmethod
+    def _folds_left_out(self, folds):
+        """Return values, of shape (n_repeats, n_flat), and what differentiates by them.
 
+        That is a function of flat slopes, which returns derivatives by the aims and by the
+        logarithms of curvatures, both flat, and a list of `Form`.
+        """
 
-class NumpySolved(Solved):
-    """Solutions of additive problems, and their closed forms."""
+    @abstractmethod
+    def _differentiate_test(self, slope):
+        """Return the same three derivatives of a function of the values of test samples."""
 
-    def __init__(self, refitter, problems, solutions):
-        self._refitter = refitter
-        self._problems, self._solutions = problems, solutions
-        self._width_slope = refitter.width_slope
-        self.objective = np.array([solution.objective for solution in solutions])
-        self.dual_gap = np.array([solution.dual_gap for solution in solutions])
+    @abstractmethod
+    def _pull_and_curvature(self):
+        """Return the pulls and the curvatures of the solution, flat."""
+
+    @cached_property
+    def _in_features(self):
+        """Coefficients and intercepts of linear data, or None."""
+        if not isinstance(self._design, LINEAR_DESIGNS):
+            return None
+        found = [self._design.to_features(coef) for coef in np.ascontiguousarray(self._coef.T)]
+        return np.array([w for w, _ in found]), np.array([shift for _, shift in found])
 
     @property
-    def _in_features(self):
-        return isinstance(self._refitter.design, LINEAR_DESIGNS)
-
-    @cached_property
     def coef(self):
         """Coefficients of features, or of samples."""
-        design = self._refitter.design
-        if not self._in_features:
-            return np.array([solution.coef for solution in self._solutions])
-        return np.array([design.to_features(solution.coef)[0] for solution in self._solutions])
+        return self._coef.T if self._in_features is None else self._in_features[0]
 
-    @cached_property
+    @property
     def intercept(self):
         """Intercepts, of rows that are not centred."""
-        design = self._refitter.design
-        shifts = [
-            design.to_features(s.coef)[1] if self._in_features else 0.0 for s in self._solutions
-        ]
-        return np.array([s.intercept for s in self._solutions]) + shifts
+        return self._offset + (0.0 if self._in_features is None else self._in_features[1])
 
-    @cached_property
-    def _systems(self):
-        return [
-            active_system(problem, problem.point(s.coef, s.intercept))
-            for problem, s in zip(self._problems, self._solutions, strict=True)
-        ]
+    def _everywhere(self):
+        """Return room for decision values; those of rows that are not asked for are known."""
+        if not self._refitter.has_own_rows:
+            return np.empty((self._layout.n_samples, self._offset.size))
+        if isinstance(self._design, FeatureSpaceDesign):
+            return self._design.decisions(self._coef) + self._offset
+        out = np.repeat(self._offset[None], self._layout.n_samples, axis=0)
+        for rows, outputs in self._layout.groups:
+            out[:, outputs] += self._design.columns(rows) @ self._coef[np.ix_(rows, outputs)]
+        return out
 
     def leave_one_out(self):
         """Return closed-form decision values of shape (n_samples, n_outputs)."""
-        return np.stack([system.leave_one_out() for system in self._systems], axis=1)
+        self._check_number()
+        return self._layout.spread(self._everywhere(), self._left_out())
 
     def leave_folds_out(self, folds):
         """Return closed-form decision values, with derivatives."""
-        design = self._refitter.design
-        out = np.empty((*folds.fold.shape, len(self._systems)))
-        models = []
-        for k, system in enumerate(self._systems):
-            for repeat, rows in folds.models():
-                model = system.model_without(rows)
-                decision = design.decision(model.coef) + model.intercept
-                out[repeat, rows, k] = decision[rows]
-                models.append(((repeat, rows, k), system, model, decision[system.active]))
+        self._check_number()
+        values, differentiate = self._folds_left_out(folds)
+        out = np.stack([self._everywhere()] * folds.fold.shape[0])
 
         def derivatives(slope):
-            total = self._no_derivatives()
-            for place, system, model, decision in models:
-                spread = np.zeros(design.n_samples)
-                spread[place[1]] = slope[place]
-                by_coef = design.metric(design.represent(spread))
-                adjoint = model.adjoint(by_coef, spread.sum())
-                total += Derivatives(
-                    system.chain(adjoint, decision),
-                    *self._by_kernel(system, adjoint, model.coef, spread),
-                )
-            return total
+            self._check_number()
+            return self._by_parameters(*differentiate(self._layout.flat(slope)))
 
-        return HeldOut(out, derivatives)
+        return HeldOut(self._layout.spread(out, values), derivatives)
 
     def predict_test(self):
         """Return decision values of the test samples, with derivatives."""
-        test = self._refitter.test
-        slope_test = self._refitter.test_width_slope
-        decision = np.stack([test.decision(s.coef) + s.intercept for s in self._solutions], axis=1)
 
         def derivatives(slope):
-            total = self._no_derivatives()
-            none = np.empty(0, dtype=np.intp)
-            for k, system in enumerate(self._systems):
-                of_output = np.ascontiguousarray(slope[:, k])
-                model = system.model_without(none)
-                adjoint = model.adjoint(test.pull_back(of_output), of_output.sum())
-                by_width, _ = self._by_kernel(system, adjoint, model.coef, 0.0)
-                if slope_test is not None:
-                    by_width += of_output @ (slope_test @ model.coef)
-                by_loss = system.chain(adjoint, system.decision[system.active])
-                total += Derivatives(by_loss, by_width)
-            return total
+            self._check_number()
+            return self._by_parameters(*self._differentiate_test(slope))
 
-        return HeldOut(decision, derivatives)
+        return HeldOut(self._test.decision(self._coef) + self._offset, derivatives)
 
-    def _no_derivatives(self):
-        return Derivatives(np.zeros(len(self._problems[0].loss.parameters)))
-
-    def _by_kernel(self, system, adjoint, coef, spread):
-        """Return the derivatives by way of the kernel: ``(spread - adjoint)' dK coef``."""
-        if not isinstance(system.problem.design, SampleSpaceDesign):
-            return 0.0, ()
-        left = np.zeros(coef.size) + spread
-        left[system.active] -= adjoint
-        slope = self._width_slope
-        by_width = 0.0 if slope is None else float(left @ (slope @ coef))
-        return by_width, ((slice(None), left[None], coef[None]),)
+    def _by_parameters(self, by_aim, by_log_curvature, forms):
+        """Return derivatives by the parameters of the losses."""
+        pull, curvature = self._pull_and_curvature()
+        places = self._layout.places
+        if all(loss == self._losses[0] for loss in self._losses):
+            places = [slice(None)]
+        by_loss: Any = 0.0
+        for place, output in zip(places, self._layout.order, strict=False):
+            active = np.flatnonzero(curvature[place])
+            log_curvature, aim = self._losses[output].parameter_slopes(
+                pull[place][active], curvature[place][active], self._layout.take(place, active)
+            )
+            by_loss = by_loss + log_curvature @ by_log_curvature[place][active]
+            by_loss = by_loss + aim @ by_aim[place][active]
+        return Derivatives(by_loss, forms)

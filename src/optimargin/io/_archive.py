@@ -1,10 +1,10 @@
-"""Classifiers of this library as archives that skops reads.
+"""Models of this library, and pipelines that end in one, as archives that skops reads.
 
 skops imports all of scikit-learn before it writes a file, which takes longer than many fits. A
-classifier of this library consists of numbers, text, arrays and a `Kernel`. For these, the format
-of skops (protocol 2, which later versions still read) takes a dozen lines: a tree of nodes in
-``schema.json``, each with its type and its loader, and one file per array. skops itself writes
-models with other parts, and does all reading, where safety matters.
+model of this library consists of numbers, text, arrays and a `Kernel`, and so do many steps of
+pipelines. For these, the format of skops (protocol 2, which later versions still read) takes a
+dozen lines: a tree of nodes in ``schema.json``, each with its type and its loader, and one file per
+array. skops itself writes models with other parts, and does all reading, where safety matters.
 """
 
 import json
@@ -13,9 +13,11 @@ from zipfile import ZIP_STORED, ZipFile
 
 import numpy as np
 from scipy.sparse import csr_array, csr_matrix, save_npz
+from sklearn.base import BaseEstimator
 
 from optimargin.estimators._base import BaseLearner
 from optimargin.kernels import Kernel
+from optimargin.margins import unwrap
 
 _PROTOCOL = 2
 _CONTAINERS: dict[type, str] = {list: "ListNode", tuple: "TupleNode"}
@@ -26,12 +28,12 @@ class NotPlainError(TypeError):
     """The object has parts that this writer does not know."""
 
 
-def archive_classifier(classifier):
-    """Return a classifier as the bytes of a skops archive.
+def archive_model(model):
+    """Return a model as the bytes of a skops archive.
 
     Parameters
     ----------
-    classifier : object
+    model : object
 
     Returns
     -------
@@ -40,13 +42,13 @@ def archive_classifier(classifier):
     Raises
     ------
     NotPlainError
-        If it is not a classifier of this library, or has parts that are not plain.
+        If it does not end in an estimator of this library, or has parts that are not plain.
     """
-    if not isinstance(classifier, BaseLearner):
-        raise NotPlainError(f"{type(classifier).__name__} is not a classifier of this library.")
+    if not isinstance(unwrap(model), BaseLearner):
+        raise NotPlainError(f"{type(model).__name__} is not a model of this library.")
     buffer = BytesIO()
     with ZipFile(buffer, "w", ZIP_STORED) as archive:
-        tree = _Tree(archive).node(classifier) | {"protocol": _PROTOCOL}
+        tree = _Tree(archive).node(model) | {"protocol": _PROTOCOL}
         archive.writestr("schema.json", json.dumps(tree, indent=2))
     return buffer.getvalue()
 
@@ -77,7 +79,14 @@ class _Tree:
             return self._stored(kind, "NdArrayNode", "numpy", ".npy", np.save, value)
         if kind in (csr_matrix, csr_array):
             return self._stored(kind, "SparseMatrixNode", "scipy", ".npz", save_npz, value)
-        if isinstance(value, BaseLearner | Kernel):
+        if kind is np.ndarray and value.ndim == 1 and all(type(v) is str for v in value):
+            content = [self.node(v) for v in value]
+            shape = self.node(value.shape)
+            return self._named(kind, "NdArrayNode", content=content, type="json", shape=shape)
+        if kind is slice:
+            ends = {"start": value.start, "stop": value.stop, "step": value.step}
+            return self._named(kind, "SliceNode", content=ends)
+        if isinstance(value, BaseEstimator | Kernel):
             return self._named(kind, "ObjectNode", content=self.node(value.__getstate__()))
         raise NotPlainError(f"{kind.__name__} is not plain.")
 

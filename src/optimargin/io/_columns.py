@@ -55,10 +55,13 @@ class Choice:
 
 def choose_columns(names, n_columns, layout, path, line):
     """Return which columns of a table are features, and which one holds the labels."""
-    dropped = {
-        find_column(column, names, n_columns, "--drop", path, line) for column in layout.drop
+    is_by_name = layout.feature_names is not None and names is not None
+    dropped = {  # new data may lack what was dropped in training
+        find_column(column, names, n_columns, "--drop", path, line)
+        for column in layout.drop
+        if not (is_by_name and column not in names)
     }
-    if layout.feature_names is not None and names is not None:
+    if is_by_name:
         missing = [column for column in layout.feature_names if column not in names]
         if missing:
             raise DataFileError(f"no column {missing[0]!r}, which the model needs", path, line)
@@ -209,11 +212,18 @@ class TableAssembler:
 
     def _as_numbers(self, j, cells, different):
         """Return the floats that the cells are with one of the decimal marks, or None."""
+        if not different:
+            return np.full(len(cells), np.nan)
+        values = self._values_of(j, cells, different)
+        if values is None:
+            return None
+        return np.array([np.nan if cell is None else values[cell] for cell in cells])
+
+    def _values_of(self, j, cells, different):
+        """Return the number of each text with one of the decimal marks, or None."""
         marks = [
             mark for mark in _WRITTEN if all(re.fullmatch(_WRITTEN[mark], c) for c in different)
         ]
-        if not different:
-            return np.full(len(cells), np.nan)
         if not marks or not any("," in cell for cell in different):
             return None
         mark = self._layout.decimal if self._layout.decimal in marks else None
@@ -233,7 +243,7 @@ class TableAssembler:
             return None
         if mark == ",":
             self._with_commas.append(self._choice.shown(j))
-        return np.array([np.nan if cell is None else values[cell] for cell in cells])
+        return values
 
     def _is_mostly_numbers(self, known, different):
         plain = {text for text in different if is_number(text) or _is_infinite(text)}
@@ -320,41 +330,51 @@ class TableAssembler:
 
     def _labels(self, labels):
         """Return the labels, and the rows that have one."""
-        if not isinstance(labels, np.ndarray):
+        if isinstance(labels, list):
             missing = np.array([label is None for label in labels], dtype=bool)
+            labels = np.array(labels, dtype=object)
         else:
             missing = labels != labels
         rows: slice | np.ndarray = slice(None)
         label = self._choice.label
-        if missing.any():
-            if self._layout.is_of_model:  # to be predicted
-                if missing.all():
-                    return None, rows
-                y = np.empty(len(labels), dtype=object)
-                y[:] = [
-                    None if gone else label for gone, label in zip(missing, labels, strict=True)
-                ]
-                return y, rows
-            first = int(np.flatnonzero(missing)[0])
-            if not self._layout.allow_missing:
-                raise self._error(label, first, "the label is missing")
-            rows = np.flatnonzero(~missing)
-            if not rows.size:
-                raise self._error(label, first, "no row has a label")
-            n_gone = int(missing.sum())
-            self._remarks.append(
-                f"{n_gone} {'row has' if n_gone == 1 else 'rows have'} no label and "
-                f"{'is' if n_gone == 1 else 'are'} left out"
-            )
-            labels = [labels[row] for row in rows]
-        if isinstance(labels, np.ndarray):
-            return as_labels(labels), rows
-        y = np.array(labels)
-        different = dict.fromkeys(labels)
-        if not all(is_number(text) for text in different):
-            values = self._as_numbers(label, labels, different)
-            y = y if values is None else values
-        return as_labels(y), rows
+        if missing.all() and self._layout.is_of_model:  # to be predicted
+            return None, rows
+        if missing.any() and not self._layout.is_of_model:
+            rows = self._labelled(label, missing)
+        known = self._known(label, labels[~missing])
+        if known.size < missing.size and self._layout.is_of_model:
+            y = np.full(missing.size, None, dtype=object)
+            y[~missing] = known.tolist()
+            return y, rows
+        return known, rows
+
+    def _labelled(self, label, missing):
+        """Return the rows that have a label; raise an error if none may be missing."""
+        first = int(np.flatnonzero(missing)[0])
+        if not self._layout.allow_missing:
+            raise self._error(label, first, "the label is missing")
+        rows = np.flatnonzero(~missing)
+        if not rows.size:
+            raise self._error(label, first, "no row has a label")
+        n_gone = int(missing.sum())
+        self._remarks.append(
+            f"{n_gone} {'row has' if n_gone == 1 else 'rows have'} no label and "
+            f"{'is' if n_gone == 1 else 'are'} left out"
+        )
+        return rows
+
+    def _known(self, label, labels):
+        """Return labels, none of which is missing, as classes or measurements."""
+        values = None
+        if labels.dtype.kind == "O":
+            different = dict.fromkeys(labels.tolist())
+            if not all(map(is_number, different)):
+                values = self._values_of(label, labels.tolist(), different)
+            labels = labels.astype(str)
+        y, remark = as_labels(labels, self._layout.labels, values)
+        if remark is not None:
+            self._remarks.append(remark)
+        return y
 
     def _error(self, j, row, message):
         name = None if self._choice.names is None else self._choice.names[j]

@@ -98,7 +98,7 @@ def _read_svmlight(text, layout, name):
     if zero_based is None:
         zero_based = lowest == 0
     elif lowest == 0 and not zero_based:
-        line, column = _find_feature(text, 0)
+        line, column = find_feature(text, 0)
         raise DataFileError(
             "features of this model are numbered from 1, found 0", name, line, column
         )
@@ -117,10 +117,10 @@ def _read_svmlight(text, layout, name):
     X = csr_matrix((values, indices, indptr), shape=(labels.size, n_features))
     if X.nnz >= _DENSE_FROM * X.shape[0] * X.shape[1]:
         X = X.toarray()
-    return Dataset(X, as_labels(labels), "svmlight", zero_based=bool(zero_based))
+    return Dataset(X, as_labels(labels)[0], "svmlight", zero_based=bool(zero_based))
 
 
-def _find_feature(text, number):
+def find_feature(text, number):
     """Return line and column where a feature is first used."""
     match = re.search(rb"[ \t]0*%d:" % number, text)
     if match is None:

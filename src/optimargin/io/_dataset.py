@@ -1,6 +1,7 @@
 """What a data file holds, and what a reader needs to know to read it."""
 
 from dataclasses import dataclass, field
+from math import isfinite
 
 import numpy as np
 from scipy.sparse import csr_matrix
@@ -9,6 +10,7 @@ from optimargin._core._text import is_number
 
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 """What spreadsheets take for the beginning of a formula."""
+_MANY = 20  # different numbers of a target from which on they are rather measurements
 
 
 @dataclass(frozen=True)
@@ -21,8 +23,7 @@ class Dataset:
         Sparse if less than a third of the values of an svmlight file are given. Missing values
         are NaN. With categories, an array of objects: numbers and text.
     y : ndarray of shape (n_samples,) or None
-        Class labels or measurements: integers if all of them are, otherwise numbers or text. None
-        if the file has no labels.
+        Class labels or measurements, as `Layout.labels` says. None if the file has no labels.
     format : {"svmlight", "csv", "parquet"}
     feature_names : list of str or None
         From the header of a table.
@@ -89,6 +90,11 @@ class Layout:
         Columns of a table to return as they are written.
     has_labels : bool
         Without, all columns of a table are features, except the one that `label` names.
+    labels : {"classes", "numbers", "text"} or None
+        What labels of a table become that are numbers. Classes: integers if they are whole, and if
+        labels that are written differently are different numbers; otherwise they remain text.
+        Numbers: numbers in any case. Text: as they are written. None: numbers if they look like
+        measurements (decimals, or more than 20 different ones), otherwise classes.
     """
 
     label: str | int | None = None
@@ -105,6 +111,24 @@ class Layout:
     zero_based: bool | None = None
     ids: tuple[str, ...] = ()
     has_labels: bool = True
+    labels: str | None = None
+
+    def __post_init__(self):
+        for name in ("drop", "keep", "missing", "ids", "feature_names", "kinds"):
+            texts = getattr(self, name)
+            is_list = isinstance(texts, list | tuple) and all(isinstance(t, str) for t in texts)
+            if not (is_list or (texts is None and name in ("feature_names", "kinds"))):
+                raise TypeError(f"{name} must be a list of text; got {texts!r}.")
+        for name, kinds in {"label": str | int | None, "n_features": int | None}.items():
+            if not isinstance(getattr(self, name), kinds):
+                raise TypeError(f"{name} must not be {getattr(self, name)!r}.")
+        sizes = {len(names) for names in (self.feature_names, self.kinds) if names is not None}
+        if len(sizes | {self.n_features} - {None}) > 1:
+            raise ValueError("feature_names, kinds and n_features speak of different numbers.")
+        choices = {"decimal": (",", "."), "labels": ("classes", "numbers", "text")}
+        for name, known in choices.items():
+            if getattr(self, name) not in (*known, None):
+                raise ValueError(f"{name} must be one of {known} or None.")
 
     @property
     def is_of_model(self) -> bool:
@@ -112,25 +136,76 @@ class Layout:
         return self.feature_names is not None or self.n_features is not None
 
 
+def looks_like_measurements(values):
+    """Return whether the numbers of a target are rather measurements than classes."""
+    return bool((values != np.rint(values)).any()) or np.unique(values).size > _MANY
+
+
+def as_labels(labels, how=None, values=None):
+    """Return labels as numbers if they are numbers, otherwise as they are written.
+
+    Whole numbers become integers. The apostrophe that `write_data` puts before what a spreadsheet
+    takes for a formula is taken off.
+
+    Parameters
+    ----------
+    labels : ndarray of shape (n_samples,)
+        Text or numbers.
+    how : {"classes", "numbers", "text"}, default=None
+        `Layout.labels`.
+    values : dict of str to float, default=None
+        The numbers that the texts are, if they are not written as Python writes numbers.
+
+    Returns
+    -------
+    labels : ndarray of shape (n_samples,)
+    remark : str or None
+        What the user should know.
+    """
+    if labels.dtype.kind == "f":
+        return _whole(labels), None
+    if labels.dtype.kind != "U":
+        return labels, None
+    quoted = np.char.startswith(labels, "'") & (np.char.str_len(labels) > 1)
+    if quoted.any():
+        labels = np.array([_unquoted(label) for label in labels.tolist()])
+    if how == "text":
+        return labels, None
+    different, places = np.unique(labels, return_inverse=True)
+    if values is None:
+        values = {text: number_of(text) for text in different.tolist()}
+    values = [values[text] for text in different.tolist()]
+    if any(isinstance(value, str) for value in values):
+        return labels, None
+    numbers = _whole(np.array(values))
+    if how == "numbers" or (how is None and looks_like_measurements(numbers.astype(np.float64))):
+        return numbers[places], None
+    first: dict[float, str] = {}
+    for text, value in zip(different.tolist(), values, strict=True):
+        other = first.setdefault(value, text)
+        if other != text:
+            return labels, f"labels {other!r} and {text!r} are one number, but two classes here"
+    return (numbers[places] if numbers.dtype.kind == "i" else labels), None
+
+
+def number_of(text):
+    """Return the number that a text is, an integer if it is whole; other text as it is."""
+    if not is_number(text) or not isfinite(float(text)):
+        return text
+    digits = text.lstrip("+-").lstrip("0") or "0"
+    if digits.isdecimal():
+        return -int(digits) if text.startswith("-") else int(digits)
+    return int(float(text)) if float(text).is_integer() else float(text)
+
+
+def _whole(numbers):
+    """Return numbers as 64-bit integers if they are whole and fit, otherwise as floats."""
+    if numbers.dtype.kind == "i":
+        return numbers
+    numbers = numbers.astype(np.float64)
+    fit = (numbers == np.rint(numbers)) & (np.abs(numbers) < 2.0**63)
+    return numbers.astype(np.int64) if fit.all() else numbers
+
+
 def _unquoted(label):
     return label[1:] if label[:1] == "'" and label[1:2] in FORMULA_STARTS else label
-
-
-def as_labels(labels):
-    """Return labels as integers if all of them are, as numbers if all are, or unchanged.
-
-    But for the apostrophe that `write_data` puts before what a spreadsheet takes for a formula.
-    """
-    if labels.dtype.kind == "U":
-        quoted = np.char.startswith(labels, "'") & (np.char.str_len(labels) > 1)
-        if quoted.any():
-            labels = np.array([_unquoted(label) for label in labels.tolist()])
-        if not all(is_number(str(label)) for label in np.unique(labels)):
-            return labels
-        labels = labels.astype(np.float64)
-    if labels.dtype.kind != "f":
-        return labels
-    whole = np.abs(labels) < 2**53
-    if whole.all() and (labels == np.rint(labels)).all():
-        return labels.astype(np.int64)
-    return labels

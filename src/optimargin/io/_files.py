@@ -12,9 +12,9 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 
 _COMPRESSION = {
-    b"\x1f\x8b": (gzip, "gzip", ".gz"),
-    b"BZh": (bz2, "bzip2", ".bz2"),
-    b"\xfd7zXZ\x00": (lzma, "xz", ".xz"),
+    "gzip": (gzip, b"\x1f\x8b", ".gz"),
+    "bzip2": (bz2, b"BZh", ".bz2"),
+    "xz": (lzma, b"\xfd7zXZ\x00", ".xz"),
 }
 _MAX_BYTES, _MAX_EXPANSION = 10**9, 200  # of compressed data: beyond both is no table
 
@@ -63,14 +63,19 @@ def read_bytes(path):
         content = sys.stdin.buffer.read() if str(path) == "-" else Path(path).read_bytes()
     except OSError as error:
         raise DataFileError(f"cannot be read: {error.strerror or error}", name) from None
-    for magic, (module, kind, _) in _COMPRESSION.items():
-        if content.startswith(magic):
-            return _expanded(content, module, kind, name)
-    return content
+    kind = compression_of(content)
+    return content if kind is None else _expanded(content, kind, name)
 
 
-def _expanded(content, module, kind, name):
+def compression_of(content):
+    """Return how a content is compressed, given how it begins; None if it is not."""
+    kinds = (kind for kind, (_, magic, _) in _COMPRESSION.items() if content.startswith(magic))
+    return next(kinds, None)
+
+
+def _expanded(content, kind, name):
     """Return compressed data, unless they are many times as much as any table."""
+    module = _COMPRESSION[kind][0]
     limit = max(_MAX_BYTES, _MAX_EXPANSION * len(content))
     try:
         with module.open(io.BytesIO(content)) as file:

@@ -27,7 +27,7 @@ from sklearn.utils.validation import check_is_fitted
 from optimargin._checks import check_sparse
 from optimargin.calibration import CalibrationMap
 from optimargin.held_out.calibration import from_arrays
-from optimargin.io._archive import NotPlainError, archive_classifier
+from optimargin.io._archive import NotPlainError, archive_model
 from optimargin.io._files import write_atomically
 from optimargin.kernels import KERNELS, check_gammas, kernel_class
 from optimargin.margins import unwrap
@@ -162,7 +162,7 @@ def load_model(path: str | PathLike[str]) -> Any:
 def _archived(estimator):
     """Return the bytes of a skops archive of an estimator."""
     try:
-        return archive_classifier(estimator)
+        return archive_model(estimator)
     except NotPlainError:
         import skops.io
     content = skops.io.dumps(estimator)

@@ -206,7 +206,7 @@ def read_parquet(text, layout, name):
             "reading Parquet needs pyarrow: pip install 'optimargin[parquet]'", name
         ) from None
     try:
-        table = pq.read_table(io.BytesIO(text))
+        table = pq.read_table(io.BytesIO(text), page_checksum_verification=True)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise DataFileError(f"not a readable Parquet file ({error})", name) from None
     names = name_columns(["" if _is_index(n) else n for n in table.column_names])
@@ -241,9 +241,11 @@ def read_parquet(text, layout, name):
     labels = None
     if choice.label is not None:
         column = table.column(choice.label)
-        labels = np.array(column.to_pylist()) if is_number_type(column.type) else None
-        if labels is None or column.null_count:
+        is_text = column.null_count or not is_number_type(column.type)
+        if is_text or pa.types.is_decimal(column.type):
             labels = as_texts(choice.label)
+        else:
+            labels = column.to_numpy()
     ids = {
         column: as_texts(find_column(column, names, table.num_columns, "--ids", name, 1))
         for column in layout.ids

@@ -6,7 +6,7 @@ import io
 from scipy.sparse import issparse
 
 from optimargin.io._dataset import FORMULA_STARTS
-from optimargin.io._files import write_atomically, write_bytes
+from optimargin.io._files import write_bytes
 
 
 def write_data(data, path):
@@ -80,5 +80,6 @@ def _write_parquet(data, path):
     columns = dict(zip(data.feature_names, data.X.T, strict=True))
     if data.y is not None:
         columns[data.label_name] = data.y
-    with write_atomically(path) as temporary:
-        pq.write_table(pa.table(columns), temporary)
+    out = io.BytesIO()
+    pq.write_table(pa.table(columns), out, write_page_checksum=True)
+    write_bytes(path, out.getvalue())

@@ -62,7 +62,9 @@ def mean_distance(X, sample_weight):
             )
         )
 
-    for_each(add, row_blocks(X.shape[0], X.shape[0]), work=10 * X.shape[0] ** 2)
+    # Products that overflow make the mean infinite, and kernel values of it are an error in words.
+    with np.errstate(over="ignore", invalid="ignore"):
+        for_each(add, row_blocks(X.shape[0], X.shape[0]), work=10 * X.shape[0] ** 2)
     return fsum(totals) / sample_weight.sum() ** 2
 
 

@@ -1,4 +1,4 @@
-"""What a novelty detector takes for normal, in two dimensions."""
+"""What a novelty detector takes for normal, or which samples it finds odd, in two dimensions."""
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -8,20 +8,23 @@ from optimargin.plotting._style import CLASS_STYLES, draw_legend, new_axes
 
 _LEVELS = (0.01, 0.05, 0.1, 0.25, 0.5)
 _FREE = 0.25  # space around the samples, relative to their range: that is where outliers are
+_NAMED = 10  # odd rows whose numbers are written beside them
 
 
 class NoveltyDisplay:
-    """The threshold of a novelty detector in two dimensions, and lines of equal p-value.
+    """What a novelty detector says, in two dimensions.
 
-    Make it with :meth:`from_estimator`.
+    Of new samples: its threshold, and lines of equal p-value. Of the samples of its fit
+    (``novelty=False``): which of them are odd, with the row numbers of the oddest. Make it with
+    :meth:`from_estimator`.
 
     Parameters
     ----------
-    xx0, xx1 : ndarray of shape (grid_resolution, grid_resolution)
-        Coordinates of the grid.
-    response : ndarray of shape (grid_resolution, grid_resolution)
+    xx0, xx1 : ndarray of shape (grid_resolution, grid_resolution) or None
+        Coordinates of the grid; None with ``novelty=False``.
+    response : ndarray of shape (grid_resolution, grid_resolution) or None
         Scores less the threshold, on the grid.
-    p_values : ndarray of shape (grid_resolution, grid_resolution)
+    p_values : ndarray of shape (grid_resolution, grid_resolution) or None
         On the grid.
     false_alarm_rate : float
         What the threshold stands for.
@@ -31,6 +34,8 @@ class NoveltyDisplay:
         Samples to draw.
     labels : ndarray of shape (n_samples,), default=None
         What they were taken for, -1 or 1.
+    scores : ndarray of shape (n_samples,), default=None
+        Held-out scores of the samples of the fit, with ``novelty=False``.
     feature_names : sequence of two str, default=("feature 0", "feature 1")
 
     Attributes
@@ -38,14 +43,23 @@ class NoveltyDisplay:
     ax_ : matplotlib Axes
     figure_ : matplotlib Figure
     surface_ : matplotlib QuadContourSet
-        The regions between the lines.
+        The regions between the lines; not with ``novelty=False``.
 
     Examples
     --------
+    Which rows are odd:
+
     >>> import numpy as np
     >>> from optimargin import OneClassODM
     >>> from optimargin.plotting import NoveltyDisplay
     >>> X = np.random.default_rng(0).normal(size=(100, 2))
+    >>> detector = OneClassODM(novelty=False).fit(X)
+    >>> display = NoveltyDisplay.from_estimator(detector, X)
+    >>> int((display.labels == -1).sum())
+    5
+
+    What is normal:
+
     >>> display = NoveltyDisplay.from_estimator(OneClassODM().fit(X), X)
     >>> display.p_values.shape
     (100, 100)
@@ -62,6 +76,7 @@ class NoveltyDisplay:
         levels=_LEVELS,
         X=None,
         labels=None,
+        scores=None,
         feature_names=("feature 0", "feature 1"),
     ):
         self.xx0 = xx0
@@ -72,18 +87,19 @@ class NoveltyDisplay:
         self.levels = levels
         self.X = X
         self.labels = labels
+        self.scores = scores
         self.feature_names = feature_names
 
     @classmethod
     def from_estimator(cls, estimator, X, *, levels=_LEVELS, grid_resolution=100, ax=None):
-        """Compute scores and p-values around samples and draw them.
+        """Draw samples and what a detector says of them.
 
         Parameters
         ----------
         estimator : OneClassODM
             Fitted to two features.
         X : array-like of shape (n_samples, 2)
-            Samples to draw.
+            Samples to draw; with ``novelty=False`` those of the fit, every row in its place.
         levels : sequence of float, default=(0.01, 0.05, 0.1, 0.25, 0.5)
             The p-values whose lines are drawn, increasing, between 0 and 1.
         grid_resolution : int, default=100
@@ -95,6 +111,18 @@ class NoveltyDisplay:
         display : NoveltyDisplay
         """
         check_is_fitted(estimator)
+        plane = Plane.around(X, grid_resolution, margin=_FREE)
+        drawn = {"X": plane.points, "feature_names": plane.feature_names}
+        if hasattr(estimator, "held_out_scores_"):
+            scores = estimator.held_out_scores_
+            if len(plane.points) != scores.size:
+                raise ValueError(
+                    f"X has {len(plane.points)} samples, and with novelty=False the "
+                    f"{scores.size} samples of the fit are drawn: pass these."
+                )
+            drawn |= {"labels": np.where(scores < estimator.offset_, -1, 1), "scores": scores}
+            rate = estimator.false_alarm_rate
+            return cls(None, None, None, None, false_alarm_rate=rate, **drawn).plot(ax)
         if not hasattr(estimator, "p_values"):
             raise TypeError(
                 f"{type(estimator).__name__} has no p-values: this plot is for OneClassODM."
@@ -102,7 +130,6 @@ class NoveltyDisplay:
         levels = tuple(levels)
         if not levels or not (np.diff((0.0, *levels, 1.0)) > 0).all():
             raise ValueError(f"levels={levels} must increase, between 0 and 1.")
-        plane = Plane.around(X, grid_resolution, margin=_FREE)
         shape = plane.xx0.shape
         display = cls(
             plane.xx0,
@@ -111,9 +138,8 @@ class NoveltyDisplay:
             estimator.p_values(plane.rows).reshape(shape),
             false_alarm_rate=estimator.false_alarm_rate,
             levels=levels,
-            X=plane.points,
             labels=estimator.predict(X),
-            feature_names=plane.feature_names,
+            **drawn,
         )
         return display.plot(ax)
 
@@ -129,10 +155,20 @@ class NoveltyDisplay:
         -------
         display : NoveltyDisplay
         """
-        from matplotlib.lines import Line2D
-
         self.ax_ = new_axes(ax)
         self.figure_ = self.ax_.figure
+        handles = [] if self.p_values is None else self._draw_regions()
+        if self.X is not None:
+            handles += self._draw_samples()
+        if self.scores is not None:
+            self._name_odd_rows()
+        draw_legend(self.ax_, handles, ncols=2)
+        self.ax_.set(xlabel=self.feature_names[0], ylabel=self.feature_names[1])
+        return self
+
+    def _draw_regions(self):
+        from matplotlib.lines import Line2D
+
         self.surface_ = self.ax_.contourf(
             self.xx0,
             self.xx1,
@@ -148,15 +184,18 @@ class NoveltyDisplay:
         self.ax_.clabel(lines, fmt="%g", fontsize="x-small")
         self.ax_.contour(*grid, self.response, levels=[0.0], colors="black", linewidths=2.0)
         name = f"threshold, false-alarm rate {self.false_alarm_rate:g}"
-        handles = [
+        return [
             Line2D([], [], color="black", linewidth=2.0, label=name),
             Line2D([], [], color="black", linewidth=0.6, label="p-values"),
         ]
-        if self.X is not None:
-            handles += self._draw_samples()
-        draw_legend(self.ax_, handles, ncols=2)
-        self.ax_.set(xlabel=self.feature_names[0], ylabel=self.feature_names[1])
-        return self
+
+    def _name_odd_rows(self):
+        """Write the numbers of the oddest rows beside them."""
+        odd = np.flatnonzero(self.labels == -1)
+        for row in odd[np.argsort(self.scores[odd], kind="stable")][:_NAMED]:
+            self.ax_.annotate(
+                str(row), self.X[row], (4, 4), textcoords="offset points", fontsize="x-small"
+            )
 
     def _draw_samples(self):
         looks = {1: ("normal", CLASS_STYLES[0]), -1: ("outlier", CLASS_STYLES[1])}

@@ -23,7 +23,8 @@ class RelevanceDisplay:
     >>> from sklearn.datasets import load_iris
     >>> from optimargin import ODMClassifierCV
     >>> from optimargin.plotting import RelevanceDisplay
-    >>> model = ODMClassifierCV(max_evals=12).fit(*load_iris(return_X_y=True))
+    >>> search = ODMClassifierCV(max_evals=12, relevance=True)
+    >>> model = search.fit(*load_iris(return_X_y=True))
     >>> display = RelevanceDisplay.from_estimator(model)
     >>> len(display.bars_)
     4

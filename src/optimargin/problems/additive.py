@@ -22,6 +22,7 @@ import numpy as np
 from optimargin.designs.base import Design
 from optimargin.losses import Loss
 from optimargin.problems.base import gap_floor_of_labels, relative_gap
+from optimargin.problems.line_search import line_search
 from optimargin.targets import Target
 
 # Targets are about one: the sum over samples cannot tell intercepts apart that differ by less.
@@ -226,42 +227,15 @@ class AdditiveProblem:
     def _minimise_along(
         self, decision, offset, step, step_offset, *, linear=0.0, quadratic=0.0, start, rtol
     ):
-        """Minimise ``t linear + t^2 quadratic / 2 + loss`` over the length t of a step.
-
-        The derivative is continuous, increasing and piecewise linear, so Newton's method kept
-        inside a bracket ends after a few evaluations of O(n_samples) each.
-        """
+        """Minimise ``t linear + t^2 quadratic / 2 + loss`` over the length t of a step."""
 
         def derivatives(length):
-            return self.loss.derivatives(
+            first, magnitude, second = self.loss.derivatives(
                 decision, self.target, length, offset=offset, step=step, step_offset=step_offset
             )
+            magnitude += abs(linear) + abs(length) * quadratic
+            return linear + length * quadratic + first, magnitude, quadratic + second
 
-        low, high = -np.inf, np.inf
-        allowed = 0.0
-        if rtol > 0:
-            allowed = rtol * abs(linear + derivatives(0.0)[0])
-        t = start
-        for _ in range(100):
-            first, magnitude, second = derivatives(t)
-            derivative = linear + t * quadratic + first
-            magnitude += abs(linear) + abs(t) * quadratic
-            if abs(derivative) <= max(allowed, 4 * np.finfo(float).eps * magnitude):
-                break
-            if derivative < 0:
-                low = t
-            else:
-                high = t
-            second += quadratic
-            if rtol == 0 and abs(derivative) <= _SETTLED * second:
-                break
-            t = t - derivative / second if second > 0 else np.inf
-            if not low < t < high:
-                if np.isfinite(low) and np.isfinite(high):
-                    t = 0.5 * (low + high)
-                    if t in (low, high):
-                        break
-                else:
-                    # No curvature here and no bracket yet: double outwards.
-                    t = 2 * low + 1 if np.isfinite(low) else 2 * high - 1
-        return t
+        if rtol == 0:
+            return line_search(derivatives, start=start, settled=_SETTLED)
+        return line_search(derivatives, start=start, allowed=rtol * abs(derivatives(0.0)[0]))

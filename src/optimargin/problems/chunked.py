@@ -22,6 +22,7 @@ import numpy as np
 
 from optimargin.problems import chunk_tasks
 from optimargin.problems.base import GAP_FLOOR, NotFiniteError, gap_floor_of_labels, relative_gap
+from optimargin.problems.line_search import line_search
 from optimargin.targets import LABELS
 
 _LENGTHS = np.geomspace(1e-4, 1.0, 25)  # of a step that was too long
@@ -195,12 +196,15 @@ class ChunkedProblem:
         lengths = np.append(0.0, _LENGTHS)
         penalty = point.coef @ coef_step + _LENGTHS * (coef_step @ coef_step)
         values = np.append(slope, loss_slopes + penalty)
-        last = int(np.argmax(values > 0)) if (values > 0).any() else values.size - 1
-        before, after = values[last - 1], values[last]
-        if after <= 0:
-            return lengths[last]
-        share = before / (before - after)
-        return lengths[last - 1] + share * (lengths[last] - lengths[last - 1])
+        seconds = np.diff(values) / np.diff(lengths)
+
+        def derivatives(length):
+            k = min(np.searchsorted(lengths, length, side="right") - 1, seconds.size - 1)
+            return values[k] + seconds[k] * (length - lengths[k]), 0.0, seconds[k]
+
+        if values[-1] <= 0:
+            return lengths[-1]
+        return line_search(derivatives, start=1.0, low=0.0, high=lengths[-1])
 
     def _reduce(self, function, *arguments):
         return self._ask(chunk_tasks.Request(function, self._output, self.loss, arguments))

@@ -7,8 +7,8 @@ from scipy.sparse import diags_array, issparse
 
 from optimargin._checks import check_scale
 from optimargin.designs import FeatureDesign
-from optimargin.held_out.engine import KernelData, LinearData, make_refitter
-from optimargin.held_out.few_dimensions import FewFeatures, LandmarkData
+from optimargin.held_out.engine import FoldedData, KernelData, LinearData, make_refitter
+from optimargin.held_out.search_designs import PlainFeatures
 from optimargin.kernels import (
     KernelChoice,
     RadialKernel,
@@ -19,6 +19,7 @@ from optimargin.kernels import (
     squared_distances,
 )
 from optimargin.selection.criteria import Truth
+from optimargin.selection.parts import LandmarkValues
 from optimargin.targets import shared_weight
 from optimargin.tasks import Classification, Task
 from optimargin.training.plan import plan_folds, plan_search_samples
@@ -278,25 +279,31 @@ class SelectionData:
             Of the samples of positive weight.
         random_state : RandomState
             Draws landmarks.
+
+        Returns
+        -------
+        refitter : Refitter
+        values : LandmarkValues or None
+            What the refitter is told the features by, where these depend on a width.
         """
         plan = plan_folds(self.objective_type, self.X, self.n_asked, self.kernel.kind)
         if not plan.in_few_dimensions:
-            return self.refitter(gamma)
+            return self.refitter(gamma), None
         check_scale(self.X)
         used, targets = self.part_targets()
         X = self.X[used]
-        data: FewFeatures | LandmarkData
+        values = design = None
         if self.kernel.kind.is_linear:
             center = X.T @ targets[0].weight if self.fit_intercept else 0.0
-            data = FewFeatures((X - center).astype(plan.dtype), folds)
+            design = PlainFeatures.of((X - center).astype(plan.dtype))
         else:
             landmarks = X[_stratified(self.strata[used], plan.n_landmarks, random_state)]
-            data = LandmarkData(
+            values = LandmarkValues(
                 squared_distances(X, landmarks).astype(plan.dtype),
                 squared_distances(landmarks).astype(np.float64),
-                folds,
             )
-        return self._refit(data, self.objective_type, targets, self.fit_intercept)
+        data = FoldedData(design, folds)
+        return self._refit(data, self.objective_type, targets, self.fit_intercept), values
 
     def _gram(self, gamma, train, weight, test=None):
         """Return the positive semi-definite Gram matrix, and the kernel of test and train.

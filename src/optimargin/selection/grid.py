@@ -1,18 +1,20 @@
 """Grids of parameters: what they hold, how they are run through and how a point is chosen."""
 
 import math
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import nullcontext
 from itertools import groupby, product
 from numbers import Real
 
 import numpy as np
-from joblib import Parallel, delayed, effective_n_jobs
+from joblib import effective_n_jobs
 from sklearn.utils._param_validation import Interval
 
 from optimargin._threads import one_thread
 from optimargin.kernels import gamma_of_width
 
 _SMALL = 1000  # samples up to which BLAS threads do not pay
+_AT_ONCE = 3e8  # n_samples^3 of the points of one visit: a fraction of a second to a second
 
 POSITIVE = Interval(Real, 0, None, closed="neither")
 
@@ -203,20 +205,31 @@ def run_grid(data, grid, splits, visit, n_jobs=None):
     chunks = np.array_split(np.arange(n_first), min(n_chunks, n_first))
     stopped = False
 
+    n_at_once = max(int(_AT_ONCE / float(data.n_samples) ** 3), 1)
+
     def run(s, g, rows):
         refitter = data.refitter(gammas[g], *parts[s])
         for _, some in groupby(grid.walk(rows), key=lambda place: place[0]):
-            if stopped:
-                raise _Stopped
-            places = list(some)
-            objectives = [grid.objectives[place] for place in places]
-            visit(s, refitter, [grid.index(place, g) for place in places], objectives)
+            along = list(some)
+            for first in range(0, len(along), n_at_once):
+                if stopped:
+                    raise _Stopped
+                places = along[first : first + n_at_once]
+                objectives = [grid.objectives[place] for place in places]
+                visit(s, refitter, [grid.index(place, g) for place in places], objectives)
 
     tasks = list(product(range(len(parts)), range(len(gammas)), chunks))
-    try:
-        with single_threaded(data.n_samples, n_jobs):
-            data.prepare()
-            Parallel(n_jobs=n_jobs, require="sharedmem")(delayed(run)(*task) for task in tasks)
-    except BaseException:
-        stopped = True
-        raise
+    with single_threaded(data.n_samples, n_jobs):
+        data.prepare()
+        if n_jobs == 1:
+            for task in tasks:
+                run(*task)
+            return
+        with ThreadPoolExecutor(n_jobs) as pool:  # whose end waits for its threads
+            try:
+                for done in as_completed([pool.submit(run, *task) for task in tasks]):
+                    done.result()
+            except BaseException:  # an interrupt, too, ends with the points being solved
+                stopped = True
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise

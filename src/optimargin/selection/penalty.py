@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from optimargin.held_out.refitter import Folds
 from optimargin.selection.search import StopSearch
+from optimargin.systems import Folds
 from optimargin.training import train
 
 N_FOLDS = 5  # of which one is held out from many samples,

@@ -32,9 +32,9 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.sparse import issparse
 
-from optimargin.held_out.refitter import Folds
 from optimargin.kernels import gamma_of_width, squared_distances
 from optimargin.selection.search import HeldOutLoss, climb
+from optimargin.systems import Folds
 
 N_FOLDS = 5
 N_REPEATS = 2

@@ -32,10 +32,10 @@ from scipy.optimize import minimize
 from scipy.stats import qmc
 
 from optimargin._threads import one_blas_thread, one_thread
-from optimargin.held_out.few_dimensions import FewDimensionsRefitter
-from optimargin.held_out.refitter import Folds
 from optimargin.kernels import gamma_of_width
 from optimargin.selection.criteria import Criterion, SmoothAccuracy
+from optimargin.selection.parts import closed_form_part, exact_part
+from optimargin.systems import Folds
 from optimargin.tasks import Classification
 
 N_FOLDS = 5
@@ -155,10 +155,9 @@ class HeldOutLoss:
             self._folds = Folds.stratified(
                 data.strata[self._used], n_folds, n_repeats, random_state
             )
-            refitter = data.folds_refitter(gamma, self._folds, random_state)
-            self._use([_ClosedFormPart(data, refitter, self._used, self._folds)])
+            self._use([closed_form_part(data, gamma, self._used, self._folds, random_state)])
         else:
-            self._use([_ExactPart(data, gamma, *split) for split in splits])
+            self._use([exact_part(data, gamma, *split) for split in splits])
 
     def _use(self, parts):
         """Hold out the samples of these parts."""
@@ -260,7 +259,7 @@ class HeldOutLoss:
         if any(np.unique(strata[train]).size < n_strata for train, _ in splits):
             return self  # a fold holds all samples of a class
         judge = copy(self)
-        judge._use([*self.parts, *(_ExactPart(self.data, self.gamma, *split) for split in splits)])
+        judge._use([*self.parts, *(exact_part(self.data, self.gamma, *split) for split in splits)])
         return judge
 
     def finalists(self, evaluations, scores):
@@ -296,13 +295,13 @@ class HeldOutLoss:
         if not gradient:
             return evaluation, None
         ends = np.cumsum([part.rows.size for part in self.parts])[:-1]
-        slopes = np.split(slope, ends)
-        total = found[0].derivatives(slopes[0].reshape(found[0].decision.shape))
-        for held_out, part_slope in zip(found[1:], slopes[1:], strict=True):
-            total = total + held_out.derivatives(part_slope.reshape(held_out.decision.shape))
-        by_x = objective_type.chain(total.by_loss)
+        by_loss, by_width = 0.0, 0.0
+        for part, held_out, some in zip(self.parts, found, np.split(slope, ends), strict=True):
+            of_part = part.derivatives(held_out, some)
+            by_loss, by_width = by_loss + of_part[0], by_width + of_part[1]
+        by_x = objective_type.chain(by_loss)
         if self.has_width:
-            by_x = np.append(by_x, _LN2 * total.by_width)
+            by_x = np.append(by_x, _LN2 * by_width)
         return evaluation, -by_x
 
 
@@ -315,54 +314,6 @@ def _one_repeat_from(data):
 def _flat(decision):
     """Return decision values with one row per held-out sample."""
     return decision.reshape(-1, decision.shape[-1])
-
-
-class _ClosedFormPart:
-    """All samples, held out fold by fold in closed form."""
-
-    def __init__(self, data, refitter, used, folds):
-        self.folds = folds
-        self.rows = np.tile(used, folds.fold.shape[0])
-        self.refitter = refitter
-        self._distances = None
-        if data.kernel.kind.has_width and not isinstance(refitter, FewDimensionsRefitter):
-            self._distances = data.distances_between(used, used)
-
-    def held_out(self, objective, kernel, gradient):
-        """Return the held-out decision values at a point."""
-        if self._distances is not None:
-            K = kernel.of_distances(self._distances)
-            slope = kernel.width_slope(self._distances, K) if gradient else None
-            self.refitter.change_kernel(K, slope=slope)
-        elif kernel is not None:
-            self.refitter.change_width(kernel, gradient=gradient)
-        return self.refitter.solve(objective).leave_folds_out(self.folds)
-
-
-class _ExactPart:
-    """The samples of one split, held out by fitting without them."""
-
-    def __init__(self, data, gamma, train, test):
-        self.rows = test
-        self.refitter = data.refitter(gamma, train, test)
-        if data.kernel.kind.has_width:
-            kept, _ = data.part_targets(train)
-            self._distances = data.distances_between(kept, kept)
-            self._test_distances = data.distances_between(test, kept)
-
-    def held_out(self, objective, kernel, gradient):
-        """Return the decision values of the test samples at a point."""
-        if kernel is not None:
-            K = kernel.of_distances(self._distances)
-            K_test = kernel.of_distances(self._test_distances)
-            slopes: tuple = (None, None)
-            if gradient:
-                slopes = (
-                    kernel.width_slope(self._distances, K),
-                    kernel.width_slope(self._test_distances, K_test),
-                )
-            self.refitter.change_kernel(K, K_test, *slopes)
-        return self.refitter.solve(objective).predict_test()
 
 
 class _OutOfBudget(Exception):

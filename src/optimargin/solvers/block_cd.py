@@ -39,6 +39,7 @@ from optimargin.losses import BandLoss
 from optimargin.problems.additive import AdditiveProblem
 from optimargin.problems.base import relative_gap
 from optimargin.problems.certificates import coefficient_gap
+from optimargin.problems.line_search import line_search
 from optimargin.solvers._coarse import Coarse
 from optimargin.solvers._rounded import certified_solution
 from optimargin.solvers.base import Solver, UnsuitableProblemError
@@ -307,7 +308,7 @@ class _Descent:
         self.intercept[running] += length * intercept_step
 
     def _line_search(self, k, step, image, intercept_step):
-        """Return how far the dual falls along a step: the root of its slope, which increases."""
+        """Return how far the dual falls along a step."""
         rows = np.flatnonzero(step)
         pull, step = self._pull[k, rows], step[rows]
         shift = step.sum()
@@ -317,22 +318,20 @@ class _Descent:
         orientation, target = self._orientation[k, rows], self._target[k, rows]
         ridges = [ridge[k, rows] for ridge in self._ridge]
 
-        def slope(length):
+        def derivatives(length):
             at = pull + length * step
-            terms = _dual_terms(at, orientation, target, ridges, self._half_width[k])[1]
-            return linear + length * quadratic + step @ terms
+            ridge, terms = _dual_terms(at, orientation, target, ridges, self._half_width[k])
+            first = linear + length * quadratic + step @ terms
+            second = np.where(at == 0, 0.0, ridge) @ step**2
+            return first, 0.0, quadratic + second
 
-        low, high, length = 0.0, 2.0, 1.0
-        first = slope(low)
-        if not first < 0:
+        steepness = -derivatives(0.0)[0]
+        if not steepness > 0:
             return 0.0
-        for _ in range(_LINE_STEPS):
-            now = slope(length)
-            if not abs(now) > _LINE_RTOL * abs(first):
-                break
-            low, high = (length, high) if now < 0 else (low, length)
-            length = 0.5 * (low + high)
-        return length
+        allowed = _LINE_RTOL * steepness
+        return line_search(
+            derivatives, start=1.0, allowed=allowed, low=0.0, high=2.0, max_steps=_LINE_STEPS
+        )
 
     def gap(self, k):
         """Return the relative gap of an output on the samples kept, but for rounding."""

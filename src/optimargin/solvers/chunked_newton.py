@@ -7,8 +7,8 @@ for one product with the Hessian, one round, per step.
 """
 
 from optimargin.problems.chunked import ChunkedProblem
-from optimargin.solvers._systems import feature_step
 from optimargin.solvers.newton_cg import FINEST, NewtonCG, Space, model_cg, small_residual
+from optimargin.systems.features import feature_step
 
 
 class ChunkedNewton(NewtonCG):

@@ -2,14 +2,15 @@
 
 Problem    min over w, b   1/2 |w|^2 + sum_i w_i l(s_i (t_i - phi_i' w - b))
 
-The linear system is that of `_systems`, with c_i = w_i l''(r_i) and the intercept eliminated.
+The linear system is that of `optimargin.systems`, with c_i = w_i l''(r_i) and the intercept
+eliminated.
 
 Feature space   (I + Phi' (C - C 1 1' C / 1'C1) Phi) dw = -grad: one product reads every
     active row once. Preconditioned by the diagonal; ended when the quadratic model no longer
     improves, because a better step on a model that the next active set will change is wasted,
     or when the residual r is small enough: 1/2 |r|^2 is the duality gap after the step if the
     active set stays.
-Sample space    M = I + C^1/2 K C^1/2 for the two right-hand sides of `_systems` at once, so
+Sample space    M = I + C^1/2 K C^1/2 for the two right-hand sides of `systems.samples` at once, so
     that the intercept costs no further pass over K. Preconditioned with a Nystrom
     approximation K ~ B B' from a few landmark columns, by Woodbury's identity
     (I + A A')^-1 = I - A (I + A'A)^-1 A',  A = C^1/2 B. More landmarks where CG is slow. The
@@ -23,7 +24,7 @@ in truncated Newton frameworks for large-scale linear classification, ACML 2018.
 et al., Randomized Nystrom preconditioning, SIAM J. Matrix Anal. Appl. 44 (2023).
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import replace
 
 import numpy as np
@@ -35,9 +36,9 @@ from optimargin.designs.features import FeatureDesign
 from optimargin.designs.gram import GramDesign
 from optimargin.problems.base import relative_gap
 from optimargin.problems.certificates import coefficient_gap, gap_with_rounding
-from optimargin.solvers._systems import eliminate_intercept
 from optimargin.solvers.base import Solution, Solver
-from optimargin.solvers.newton import Newton
+from optimargin.solvers.newton import Newton, Steps, descend
+from optimargin.systems.samples import eliminate_intercept
 
 _MAX_CG = 200
 FINEST = 1e-13  # no system is solved more precisely than this
@@ -64,7 +65,7 @@ class NewtonCG(Solver):
     def _solve(self, problem, coef, intercept):
         space = self._make_space(problem)
         point = space.start() if coef is None else problem.point(coef, intercept)
-        point, n_iter = self._descend(space, point)
+        point, n_iter = descend(self, space, point)
         found = replace(Solution.from_point(point, n_iter), dual_gap=space.gap(point))
         if not getattr(problem.design, "is_rounded", False):  # chunks have no design
             return found
@@ -73,7 +74,8 @@ class NewtonCG(Solver):
             return found
         # Rounding of kernel values matters: go on without it.
         space = self._make_space(problem.over(problem.design.precise))
-        point, n_more = self._descend(space, space.problem.point(point.coef, point.intercept))
+        point = space.problem.point(point.coef, point.intercept)
+        point, n_more = descend(self, space, point)
         return replace(Solution.from_point(point, n_iter + n_more), dual_gap=space.gap(point))
 
     def iterate(self, space, point, least_progress=0.0):
@@ -81,35 +83,22 @@ class NewtonCG(Solver):
 
         Or until a step lowers the objective by less than `least_progress` of itself.
         """
-        return Solution.from_point(*self._descend(space, point, least_progress))
-
-    def _descend(self, space, point, least_progress=0.0):
-        """Return the last iterate, and the number of steps."""
-        n_iter = 1
-        if point.relative_gap <= self.tol:
-            return space.finish(point), n_iter
-        for n_iter in self.iterations():  # noqa: B007
-            moved, length = space.step(point)
-            if length == 0 and space.accuracy <= FINEST:
-                break
-            space.learn(point, moved, length)
-            stuck = moved.value > (1 - least_progress) * point.value and length > 0
-            point = moved
-            if point.relative_gap <= self.tol or (least_progress and stuck):
-                break
-        return space.finish(point), n_iter
+        space.least_progress = least_progress
+        return Solution.from_point(*descend(self, space, point))
 
     def _make_space(self, problem):
         return by_space(problem.design, _FeatureSpace, _SampleSpace)(problem, self)
 
 
-class Space(ABC):
+class Space(Steps):
     """Where Newton systems are solved, and how precisely.
 
     Attributes
     ----------
     accuracy : float
-        Of the next system; the solver makes it finer where steps are too rough.
+        Of the next system, which is finer where steps were too rough.
+    least_progress : float
+        The share of itself by which a step must lower the objective, or be the last.
     """
 
     roughest: float = _MODEL_STOP
@@ -118,23 +107,27 @@ class Space(ABC):
     def __init__(self, problem, solver):
         self.problem = problem
         self.solver = solver
+        self.done = solver.tol
         self.accuracy = self.roughest
+        self.least_progress = 0.0
 
     def start(self):
         """Return the first iterate."""
         return self.problem.point()
 
-    def step(self, point):
-        """Return the next iterate and the length of the step to it."""
+    def take(self, point):
         return self.problem.step(point, *self.direction(point))
+
+    def accept(self, point, moved, length):
+        if length == 0 and self.accuracy <= FINEST:
+            return point, True
+        self.learn(point, moved, length)
+        stuck = moved.value > (1 - self.least_progress) * point.value and length > 0
+        return moved, bool(self.least_progress) and stuck
 
     def gap(self, point):
         """Return the relative duality gap of the last iterate, by the best certificate at hand."""
         return point.relative_gap
-
-    def finish(self, point):
-        """Return the last iterate as it is to be kept."""
-        return point
 
     @abstractmethod
     def direction(self, point):
@@ -270,7 +263,7 @@ class _SampleSpace(Space):
         coef[rows] = start.coef
         return coef, start.intercept
 
-    def step(self, point):
+    def take(self, point):
         # Accept a full step when possible: it zeroes all inactive coefficients.
         return self.problem.step(point, *self.direction(point), rtol=_LINE_RTOL)
 
@@ -290,7 +283,7 @@ class _SampleSpace(Space):
             trimmed = self.problem.point(np.where(inactive, 0.0, point.coef), point.intercept)
             if trimmed.relative_gap <= self.solver.tol:
                 return trimmed
-            moved, length = self.step(point)
+            moved, length = self.take(point)
             if length == 0 or moved.relative_gap > self.solver.tol:
                 break
             point = moved

@@ -5,7 +5,7 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-from sklearn.utils import column_or_1d, compute_class_weight
+from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
 from optimargin.targets import Target
@@ -274,7 +274,11 @@ def _class_factors(classes, totals, class_weight):
 
 def _given_factors(classes, class_weight):
     """Return the factors of a dict, one for classes that it does not name, checked."""
-    factor = compute_class_weight(class_weight, classes=classes, y=classes)
+    names = classes.tolist()
+    unnamed = [label for label in names if label not in class_weight]
+    if unnamed and len(names) - len(unnamed) < len(class_weight):  # scikit-learn's rule
+        raise ValueError(f"The classes, {unnamed}, are not in class_weight")
+    factor = np.array([class_weight.get(label, 1.0) for label in names], dtype=np.float64)
     if not (np.isfinite(factor).all() and (factor >= 0).all()):
         raise ValueError(
             "class_weight has negative or non-finite values: weights must be at least zero."

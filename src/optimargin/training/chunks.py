@@ -108,12 +108,12 @@ def held_out_scores(k, chunk, task, model):
     X = as_rows(X)
     n_rows = X.shape[0]
     weight = np.ones(n_rows) if weight is None else np.asarray(weight, dtype=np.float64)
-    used = np.flatnonzero(weight)
-    if used.size == 0:
-        return np.empty(0), np.empty(0), np.empty(0, dtype=np.intp)
-    fold = task.fold(n_rows)[used]
-    scores = model.scores(X[used]).astype(np.float64)
-    return scores[np.arange(used.size), 1 + fold], weight[used], fold
+    if n_rows == 0:
+        return np.empty(0), weight, np.empty(0, dtype=np.intp)
+    fold = task.fold(n_rows)
+    scores = model.scores(X).astype(np.float64)
+    # Samples of no weight took no part in the model itself.
+    return scores[np.arange(n_rows), np.where(weight > 0, 1 + fold, 0)], weight, fold
 
 
 @dataclass(frozen=True)

@@ -61,8 +61,10 @@ _LDM_ROUGH_TOL = 1e-5  # from which few epochs meet the tolerance before factori
 _LDM_MANY_SAMPLES = 5000
 
 # Problems solved again and again: benchmarks/selection_speed.py
-_COMPILED_UP_TO = 2**21  # elements of X: above, the interpreter's share in a solve is small
-_FEW_FEATURES = 256  # up to which updates by single rows beat products of matrices
+_DOUBLE_PRODUCTS_UP_TO = 2**21  # elements of X, up to which float64 costs nothing that matters
+_PAIRS_IN_SAMPLES_UP_TO = 2000  # samples up to which pairs of classes are solved by inner products
+_INNER_PRODUCTS_UP_TO = 300  # samples up to which compiled solves over a Gram matrix are fastest
+_EVEN = 1e6  # ratio of squared norms of columns up to which inner products keep ten digits of all
 _LDM_WARM_UP_TO = 1000  # samples up to which warm starts outweigh the size of their Gram matrix
 _ALL_LANDMARKS_UP_TO = 300  # samples up to which inverses of their matrix cost as little
 _SHARED_UP_TO = 700  # the same where one inverse serves several outputs
@@ -213,7 +215,7 @@ class RefitterPlan:
     Attributes
     ----------
     compiled : bool
-        Whether solves run without the interpreter.
+        Whether solves over a Gram matrix run without the interpreter.
     in_samples : bool
         Whether linear data are handled through their Gram matrix.
     by_interior_point : bool
@@ -225,20 +227,32 @@ class RefitterPlan:
     by_interior_point: bool = False
 
 
-def plan_refitter(objective_type, shape=None, is_sparse=False) -> RefitterPlan:
-    """Return the plan of a refitter for a Gram matrix, or for linear data of that shape."""
+def plan_refitter(objective_type, X=None, *, on_own_rows=False) -> RefitterPlan:
+    """Return the plan of a refitter for a Gram matrix, or for linear data X.
+
+    `on_own_rows` says that outputs are pairs of classes.
+    """
     is_additive = issubclass(objective_type, AdditiveObjective)
     is_band = is_additive and issubclass(objective_type.loss_type, BandLoss)
-    if shape is None:
+    if X is None:
         return RefitterPlan(compiled=is_band)
-    n_samples, n_features = shape
+    n_samples, n_features = X.shape
+    is_wide = n_features > n_samples
     if not is_additive:
-        in_samples = n_features > n_samples or n_samples <= _LDM_WARM_UP_TO
+        in_samples = is_wide or n_samples <= _LDM_WARM_UP_TO
         return RefitterPlan(False, in_samples, n_features <= _LDM_INTERIOR_UP_TO)
-    if n_features > n_samples:
-        return RefitterPlan(is_band, in_samples=True)
-    small = n_features <= _FEW_FEATURES and n_samples * n_features <= _COMPILED_UP_TO
-    return RefitterPlan(is_band and small and not is_sparse)
+    few = is_band and n_samples <= _INNER_PRODUCTS_UP_TO and _has_even_columns(X)
+    few_pairs = on_own_rows and n_samples <= _PAIRS_IN_SAMPLES_UP_TO
+    return RefitterPlan(is_band, in_samples=is_wide or few or few_pairs)
+
+
+def _has_even_columns(X):
+    """Return whether inner products of rows keep what every column says."""
+    if issparse(X):
+        return False
+    norms = np.square(X, dtype=np.float64).sum(axis=0)
+    norms = norms[norms > 0]
+    return norms.size > 0 and norms.max() <= _EVEN * norms.min()
 
 
 @dataclass(frozen=True)
@@ -279,7 +293,8 @@ def plan_folds(objective_type, X, n_asked: Sequence[int], kernel) -> FoldsPlan:
     )
     on_own_rows = min(n_asked) < n_samples
     if kernel.is_linear:
-        few = _has_few_features(X) and is_band and not on_own_rows
+        few = _has_few_features(X) and is_band
+        few = few and not (on_own_rows and n_samples <= _PAIRS_IN_SAMPLES_UP_TO)
         return FoldsPlan(few, dtype=_folds_dtype(n_samples * n_features))
     by_root = _LANDMARKS_PER_ROOT * np.sqrt(n_samples)
     n_landmarks = int(min(by_root, _MOST_LANDMARKS, max(_LANDMARK_VALUES / n_samples, 1)))
@@ -328,7 +343,7 @@ def _has_few_features(X):
 
 
 def _folds_dtype(n_values):
-    return np.dtype(np.float64 if n_values <= _COMPILED_UP_TO else np.float32)
+    return np.dtype(np.float64 if n_values <= _DOUBLE_PRODUCTS_UP_TO else np.float32)
 
 
 @dataclass(frozen=True)

@@ -164,9 +164,13 @@ def solution_of(rebuilt, model, k, options, objective_value=None):
     if objective_value is not None:
         unit = problem.target.scale.unit**2
         allowed = _SAME_OBJECTIVE * max(objective_value / unit, problem.gap_floor)
-        if not abs(point.value - objective_value / unit) <= allowed:
+        value = point.value
+        if isinstance(problem.design, LinearGramDesign):  # whose coefficients are no longer w
+            over = problem.over(problem.design.features)
+            value = over.point(*coefficients_of(over.design, model, over, k, rebuilt.rows)).value
+        if not abs(value - objective_value / unit) <= allowed:
             raise OtherDataError(
-                f"The model has an objective of {unit * point.value:.4g} on these samples, and of "
+                f"The model has an objective of {unit * value:.4g} on these samples, and of "
                 f"{objective_value:.4g} on those it was fitted on: pass X, y and sample_weight "
                 "of the training data, every row in its place."
             )

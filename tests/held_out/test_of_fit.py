@@ -5,7 +5,10 @@ import pytest
 from scipy.sparse import csr_array
 
 from optimargin import LinearODMClassifier, LinearODMRegressor, ODMClassifier, ODMRegressor
-from optimargin.held_out.left_out_models import LeftOutModels
+from optimargin.held_out.of_fit import SampleModels
+from optimargin.systems import system_of
+
+pytestmark = [pytest.mark.quick, pytest.mark.numbers]
 
 FORMS = {
     "rbf": (ODMRegressor, {"gamma": 0.3}),
@@ -31,13 +34,11 @@ def left_out(model, new):
     """Return the values of new samples for every model, active or not, and of each sample."""
     X, y, weight = model._training_data
     rebuilt, solutions = model._rebuilt_solutions(X, y, weight)
-    rows = rebuilt.rows
-    models = LeftOutModels.of(*solutions[0])
-    scale = solutions[0][0].target.scale
-    whole = (model._scores(new)[:, 0] - scale.center) / scale.unit
-    values = np.repeat(whole[:, None], rows.size, axis=1)
-    values[:, models.active] = models.decisions(whole, rebuilt.coordinates(new, models.active))
-    return scale.restored(values), scale.restored(models.own), rows
+    problem, coef, intercept = solutions[0]
+    system = system_of(problem, problem.point(coef, intercept))
+    own = problem.target.scale.restored(system.left_out())
+    models = SampleModels(own, rebuilt, [system])
+    return models.values(new, model._scores(new)[:, 0], 0), own[:, 0], rebuilt.rows
 
 
 def refitted_without(model, X, y, weight, i, new):
@@ -101,15 +102,17 @@ def test_sparse_rows_and_samples_of_no_weight():
     np.testing.assert_allclose(left_out(sparse, csr_array(new))[0], expected, atol=1e-7)
 
 
-def test_more_features_than_samples():
+@pytest.mark.parametrize("kind", [np.asarray, csr_array], ids=["dense", "sparse"])
+def test_more_features_than_samples(kind):
     rng = np.random.default_rng(0)
     X, new = rng.normal(size=(20, 60)), rng.normal(size=(5, 60))
     y = X[:, 0] + 0.1 * rng.normal(size=20)
-    model = LinearODMRegressor(C1=30.0, tol=1e-13).fit(X, y)
-    values, _, _ = left_out(model, new)
+    model = LinearODMRegressor(C1=30.0, tol=1e-13).fit(kind(X), y)
+    values, _, _ = left_out(model, kind(new))
     for i in (0, 11):
         expected = refitted_without(model, X, y, np.ones(20), i, new)
         np.testing.assert_allclose(values[:, i], expected, atol=1e-7)
+    assert np.isfinite(model.predict_interval(kind(new))[1]).all()
 
 
 @pytest.mark.parametrize("estimator", [ODMClassifier, LinearODMClassifier])

@@ -1,0 +1,285 @@
+"""The linear system of a fixed active set, and everything that can be asked of it.
+
+On the active set S of a fit the loss is quadratic: with curvatures c_i, aims a_i (where the pull
+c_i (a_i - f_i) of a sample would vanish), roots r = c^1/2 and A = I + diag(r) K_SS diag(r), the
+coefficients theta = r * z and the intercept b solve the bordered system
+
+    [ A  r ] [z]   [r * a]                           [ P   q ]
+    [ r' 0 ] [b] = [  0  ],       whose inverse is   [ q'  . ]    (P = A^-1 without intercept).
+
+Removing the samples B, with the weights of the others kept, asks for theta_B = 0. As long as
+no other sample enters or leaves S, that is
+
+    u = (P_BB)^-1 (theta_B / r_B),   theta' = theta - r P_SB u,   b' = b - q_B' u,
+
+and the removed samples of S get the decision values a_B - u / r_B. Samples off S do not matter to
+the fit, so removing them changes nothing. The feature-space form takes rows from the normal
+equations (I + Phi' C Phi) w = Phi' C a instead. Where memberships do change, Newton steps that
+start at this point give the exact answer.
+
+A sample of weight w that stands for w equal ones is left out once: the share s = 1 / w of its
+weight goes. With h_i = 1 - P_ii its leverage, its decision value becomes a_i - v_i with
+v_i = theta_i / (c_i (1 - s h_i)), and the model changes by s v_i.
+
+At any point x, with k(x) the kernel values of x with S, the model without sample i has the value
+f(x) - v_i g_i(x), where g(x) = r * (P (r * k(x)) + q) is the *influence* of the aims on f(x):
+f(x) = g(x)' a. So one factor gives all models without one sample each, at any point.
+
+Derivatives. A function F of held-out values changes with the aims by the adjoint: the solution of
+the same system with the derivatives of F by (theta, b) on the right-hand side. With the loss,
+curvatures and aims change, with the kernel its values:
+
+    dF = adjoint' (da + (a - f) dlog c) + sum over models of left' dK coef.
+
+A backend knows aims, curvatures and kernel values, and neither the parameters of a loss nor
+those of a kernel: `Adjoint` has the three parts for others to contract.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Folds:
+    """Repeated partitions of the samples.
+
+    Attributes
+    ----------
+    fold : ndarray of shape (n_repeats, n_samples), dtype intc
+    n_folds : int
+    """
+
+    fold: np.ndarray
+    n_folds: int
+
+    def models(self):
+        """Yield ``(repeat, samples left out)`` for every model."""
+        for repeat, fold in enumerate(self.fold):
+            for k in range(self.n_folds):
+                yield repeat, np.flatnonzero(fold == k)
+
+    def of_rows(self, rows) -> "Folds":
+        """Return the folds of some of the samples."""
+        return Folds(np.ascontiguousarray(self.fold[:, rows]), self.n_folds)
+
+    @classmethod
+    def stratified(cls, encoded, n_folds, n_repeats, random_state):
+        """Deal the samples of every class out to the folds, in random order.
+
+        Parameters
+        ----------
+        encoded : ndarray of shape (n_samples,)
+            Classes, as integers from 0.
+        n_folds, n_repeats : int
+        random_state : RandomState
+        """
+        fold = np.empty((n_repeats, encoded.size), dtype=np.intc)
+        for repeat in range(n_repeats):
+            shuffled = random_state.permutation(encoded.size)
+            in_classes = shuffled[np.argsort(encoded[shuffled], kind="stable")]
+            fold[repeat, in_classes] = np.arange(encoded.size) % n_folds
+        return cls(fold, n_folds)
+
+
+@dataclass(frozen=True)
+class Form:
+    """A derivative by kernel values: the sum over m of ``left[m]' dK coef[m]``.
+
+    Attributes
+    ----------
+    of : str
+        Which kernel values: "samples" with samples, "test" with samples, "landmarks", which are
+        samples with landmarks, or "between" landmarks.
+    left, coef : ndarray of shape (n_forms, n_rows), (n_forms, n_columns)
+    rows : ndarray of shape (n_rows,) or None
+        Of kernel values between samples, the rows and columns that left and coef are for; None
+        for all of them.
+    """
+
+    of: str
+    left: np.ndarray
+    coef: np.ndarray
+    rows: np.ndarray | None = None
+
+    def contract(self, slope):
+        """Return the derivative by a parameter that changes the kernel values by `slope`."""
+        if self.rows is not None:
+            slope = slope[np.ix_(self.rows, self.rows)]
+        moved = slope @ self.coef.T.astype(slope.dtype, copy=False)
+        return float(np.vdot(self.left.T, moved))
+
+    def add_to(self, dense):
+        """Add the derivatives by all kernel values to an array of their shape."""
+        at = slice(None) if self.rows is None else np.ix_(self.rows, self.rows)
+        dense[at] += self.left.T @ self.coef
+
+
+@dataclass(frozen=True)
+class Adjoint:
+    """Derivatives of a function of held-out values, or of predictions.
+
+    Attributes
+    ----------
+    by_aim, by_log_curvature : ndarray of shape (n_samples, n_outputs)
+    forms : list of Form
+    """
+
+    by_aim: np.ndarray
+    by_log_curvature: np.ndarray
+    forms: list
+
+
+@dataclass(frozen=True)
+class Values:
+    """Decision values of samples by models that they took no part in.
+
+    Attributes
+    ----------
+    decision : ndarray of shape (..., n_samples, n_outputs)
+    pull_back : callable
+        Given the derivatives of a function by the decision values, it returns an `Adjoint`. It
+        may be asked until the system moves.
+    """
+
+    decision: np.ndarray
+    pull_back: Callable[[np.ndarray], Adjoint]
+
+
+class OutlivedError(RuntimeError):
+    """A system has moved on since it was asked for what is used now."""
+
+
+class ActiveSystem(ABC):
+    """One curvature vector over the samples of a design, with k right-hand sides.
+
+    A system keeps one factor. `step` and `move` take another one when curvatures change.
+
+    Parameters
+    ----------
+    design : Design
+    fit_intercept : bool
+
+    Attributes
+    ----------
+    active : ndarray of shape (n_active,)
+        The samples of positive curvature.
+    decision : ndarray of shape (n_samples, n_outputs)
+        Decision values, with the intercept, of the solution.
+    coef : ndarray of shape (n_coef, n_outputs)
+        In the representation of the design.
+    intercept : ndarray of shape (n_outputs,)
+    """
+
+    active: np.ndarray
+    decision: np.ndarray
+    coef: np.ndarray
+    intercept: np.ndarray
+
+    def __init__(self, design, *, fit_intercept):
+        self.design, self.fit_intercept = design, fit_intercept
+        self.number = 0  # of moves
+
+    @property
+    @abstractmethod
+    def operations(self) -> float:
+        """How many a factorisation takes, all samples being active."""
+
+    @property
+    @abstractmethod
+    def n_bytes(self) -> float:
+        """What the factor takes, all samples being active."""
+
+    @abstractmethod
+    def step(self, point, curvature):
+        """Return the Newton step in the coefficients and in the intercept.
+
+        Parameters
+        ----------
+        point : Point
+        curvature : ndarray of shape (n_samples,)
+            Usually that of the point. It may differ, and need not vanish where pulls do.
+        """
+
+    def move(self, curvature, aim, decision=None):
+        """Solve the system of other curvatures and aims.
+
+        Parameters
+        ----------
+        curvature : ndarray of shape (n_samples,)
+            At least zero.
+        aim : ndarray of shape (n_samples, n_outputs)
+            Used where curvatures are positive.
+        decision : ndarray of shape (n_samples, n_outputs), default=None
+            Decision values where curvatures vanish, if they are known.
+        """
+        self.number += 1
+        self.curvature, self.aim = curvature, aim
+        self.active = np.flatnonzero(curvature)
+        self._solve(decision)
+        return self
+
+    @abstractmethod
+    def _solve(self, decision):
+        """Set `coef`, `intercept` and `decision`."""
+
+    @abstractmethod
+    def changes(self, share=None):
+        """Return how far samples end from their aims without (a share of) themselves.
+
+        Parameters
+        ----------
+        share : ndarray of shape (n_samples,), default=None
+            How much of the weight of each sample is left out; all of it by default.
+
+        Returns
+        -------
+        change : ndarray of shape (n_active, n_outputs)
+            ``v`` of the equations above.
+        known : ndarray of shape (n_active,), dtype bool
+            False for a sample that is alone in the active set: it leaves no model behind.
+        """
+
+    def left_out(self, share=None):
+        """Return the decision value of each sample for the model without (a share of) it."""
+        change, known = self.changes(share)
+        decision = self.decision.copy()
+        decision[self.active[known]] = (self.aim[self.active] - change)[known]
+        return decision
+
+    @abstractmethod
+    def influence(self, new):
+        """Return the influence of the aims on new samples, of shape (n_new, n_active).
+
+        The model without sample i has the value ``f - influence * change`` there.
+
+        Parameters
+        ----------
+        new : ndarray of shape (n_new, n_active) or (n_new, n_coef)
+            Kernel values with the active samples where coefficients belong to samples, else
+            features.
+        """
+
+    @abstractmethod
+    def without(self, rows):
+        """Return coefficients, of shape (n_coef, n_outputs), and intercepts without `rows`."""
+
+    @abstractmethod
+    def folds(self, folds: Folds) -> Values:
+        """Return values for the models without each fold, of shape (n_repeats, n_samples, k)."""
+
+    @abstractmethod
+    def predict(self, test) -> Values:
+        """Return values of test samples, of shape (n_test, k).
+
+        Parameters
+        ----------
+        test : GramTest or FeatureTest
+        """
+
+    def check_number(self, number):
+        """Raise an error if the system has moved on since its number was this."""
+        if number != self.number:
+            raise OutlivedError("The system was moved since these values were found.")

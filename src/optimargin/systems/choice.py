@@ -1,0 +1,47 @@
+"""Which backend a design has, and the system of a problem's iterate."""
+
+from optimargin.designs.base import by_space
+from optimargin.designs.features import FeatureDesign
+from optimargin.systems.features import FeatureSystem
+from optimargin.systems.samples import SampleSystem
+
+
+def make_system(design, *, fit_intercept):
+    """Return the system of a design: over samples or over features, whichever are fewer to solve.
+
+    Parameters
+    ----------
+    design : Design
+    fit_intercept : bool
+    """
+    if isinstance(design, FeatureDesign) and design.is_wide_and_sparse:
+        return SampleSystem(design, fit_intercept=fit_intercept)
+    kind = by_space(design, FeatureSystem, SampleSystem)
+    return kind(design, fit_intercept=fit_intercept)
+
+
+def system_of(problem, point, system=None):
+    """Return the system that a solution satisfies on its active set.
+
+    Parameters
+    ----------
+    problem : AdditiveProblem
+        Its loss must be piecewise quadratic.
+    point : Point
+        A solution, or near one: it is replaced by that of the system.
+    system : ActiveSystem, default=None
+        One over the same design, whose factor may be the one that is needed.
+    """
+    curvature = point.curvature
+    is_active = curvature > 0
+    if point.pull[~is_active].any():
+        raise TypeError(
+            f"{type(problem.loss).__name__} has no closed form for samples left out: its pull "
+            "must vanish where its curvature does."
+        )
+    if system is None:
+        system = make_system(problem.design, fit_intercept=problem.fit_intercept)
+    decision = point.decision + point.intercept
+    aim = decision.copy()
+    aim[is_active] += point.pull[is_active] / curvature[is_active]
+    return system.move(curvature, aim[:, None], decision[:, None])

@@ -1,0 +1,299 @@
+"""Normal equations over few features: `optimargin.systems.base` says what is asked of them.
+
+With Z = [Phi, 1] the rows of the features, and a one where an intercept is fitted,
+
+    H [w; b] = Z' c a,     H = diag(1, ..., 1, 0) + Z' diag(c) Z,
+
+and the model without a fold B is (H - Z_B' c_B Z_B) w_B = Z' c a - Z_B' c_B a_B. The sums over
+folds that are known beforehand are kept: Newton's method changes them by the samples that change
+sides, and all models without one of them cost a factorisation each, whatever their size.
+
+Derivatives. With s the slopes by the held-out values, v the solution of (H - ...) v = Z_B' s_B and
+alpha = c Z v on the samples that took part, a function of the held-out values changes by
+
+    alpha' (da + (a - Z w_B) dlog c)
+
+and by what features that depend on a parameter add (`Design.feature_forms`).
+"""
+
+from typing import Any
+
+import numpy as np
+
+from optimargin._linalg import Factor, ThreadsafeFactor, solve_spd
+from optimargin._threads import for_each
+from optimargin.systems.base import ActiveSystem, Adjoint, Values
+
+_BLOCK_ELEMENTS = 1 << 20  # 8 MB of float64 for a block of rows
+_SINGULAR = 1e-13  # of what a leverage leaves, at most one
+_ALL_AGAIN = 0.5  # share of the active samples on another side, past which sums are made anew
+_OPERATIONS = 100  # of products of matrices that take as long as one of other loops
+
+
+class FeatureSystem(ActiveSystem):
+    """The system in the coordinates of the features.
+
+    Parameters
+    ----------
+    design : FeatureSpaceDesign
+    fit_intercept : bool
+    folds : Folds, default=None
+        Those that will be left out; sums over the folds of the first partition are kept.
+    """
+
+    def __init__(self, design, *, fit_intercept, folds=None):
+        super().__init__(design, fit_intercept=fit_intercept)
+        self._folds = folds
+        self._parts = [np.arange(design.n_samples)]
+        if folds is not None:
+            self._parts = [rows for _, rows in folds.models()][: folds.n_folds]
+        self._weight = np.zeros(design.n_samples)
+        self._grams: list = []  # of `_weight`, one per part
+        self._size = design.n_coef + fit_intercept
+        self._models: Any = None
+        self._leverage: Any = None
+
+    @property
+    def operations(self):
+        """Those of the sums over all samples."""
+        return self.design.n_samples * float(self.design.n_coef) ** 2
+
+    @property
+    def n_bytes(self):
+        """The sums of every part, and a factor for each model."""
+        n_models = 0 if self._folds is None else self._folds.fold.shape[0] * self._folds.n_folds
+        return 8.0 * self._size**2 * (len(self._parts) + 1 + n_models)
+
+    def _sum_to(self, curvature):
+        """Change the sums to those of other curvatures."""
+        changed = curvature != self._weight
+        n_changed = np.count_nonzero(changed)
+        again = not self._grams or n_changed > _ALL_AGAIN * np.count_nonzero(curvature)
+        if again:
+            self._grams = [np.zeros(())] * len(self._parts)
+        elif n_changed == 0:
+            return
+
+        def move(k):
+            rows = self._parts[k]
+            change = np.zeros(curvature.size)
+            change[rows] = curvature[rows] if again else (curvature - self._weight)[rows]
+            self._grams[k] = self._grams[k] + self.design.weighted_gram(change)
+
+        self._for_folds(move, range(len(self._parts)), curvature.size if again else n_changed)
+        self._weight = curvature
+        if not again and np.sum(self._grams, axis=0).diagonal().min() < 0:
+            self._grams = []  # rounding of rows that differ much in length
+            self._sum_to(curvature)
+
+    def _for_folds(self, function, items, n_rows):
+        """Call a function for each item, in threads where so many rows are worth it."""
+        work = n_rows * float(self._size) ** 2 / _OPERATIONS if len(self._parts) > 1 else 0.0
+        for_each(function, items, work)
+
+    def step(self, point, curvature):
+        """Return the Newton step in the coefficients and in the intercept."""
+        self._sum_to(curvature)
+        gradient = np.append(point.residual, -point.pull.sum())
+        return feature_step(np.sum(self._grams, axis=0), gradient, self.fit_intercept)
+
+    def _solve(self, decision):
+        self._sum_to(self.curvature)
+        self._models = self._leverage = None
+        # Of all matrices the lower triangle is enough.
+        self._matrix = np.sum(self._grams, axis=0)[: self._size, : self._size].copy()
+        penalised = np.arange(self.design.n_coef)
+        self._matrix[penalised, penalised] += 1.0
+        self._right = self._represent(self.curvature[:, None] * self.aim)
+        if self.fit_intercept and self.active.size == 0:
+            self._matrix[-1, -1] = 1.0  # the intercept stays at zero
+        found = Factor(self._matrix).solve(self._right)
+        self.coef, self.intercept = self._split(found)
+        self.decision = self.design.decisions(self.coef) + self.intercept
+
+    def _split(self, found):
+        """Return coefficients and intercepts."""
+        if self.fit_intercept:
+            return found[:-1], found[-1]
+        return found, np.zeros(found.shape[1])
+
+    def _represent(self, values):
+        """Return ``Z' values`` of columns."""
+        sums = self.design.represents(values)
+        return np.vstack([sums, values.sum(axis=0)]) if self.fit_intercept else sums
+
+    def _images(self, solved):
+        """Return ``Z solved`` of columns."""
+        coef, intercept = self._split(solved)
+        return self.design.decisions(coef) + intercept
+
+    def _packed(self, rows):
+        packed = self.design.feature_rows(rows)
+        return np.column_stack([packed, np.ones(rows.size)]) if self.fit_intercept else packed
+
+    def _blocks(self):
+        """Yield parts of the active samples that fit into a block."""
+        n_block = max(_BLOCK_ELEMENTS // self._size, 1)
+        for first in range(0, self.active.size, n_block):
+            yield slice(first, first + n_block)
+
+    def changes(self, share=None):
+        """Return v, and where it is known."""
+        if self._leverage is None:
+            whitened = Factor(self._matrix).inverse_root()
+            self._leverage = np.empty(self.active.size)
+            for part in self._blocks():
+                rows = self.active[part]
+                image = self._packed(rows) @ whitened
+                square = np.einsum("ij,ij->i", image, image)
+                self._leverage[part] = self.curvature[rows] * square
+        leverage = self._leverage if share is None else self._leverage * share[self.active]
+        known = 1 - leverage > _SINGULAR
+        change = (self.aim - self.decision)[self.active]
+        change[known] /= (1 - leverage[known])[:, None]
+        change[~known] = 0.0
+        return change, known
+
+    def influence(self, new):
+        """Return the influence of the aims on new samples."""
+        if self.fit_intercept:
+            new = np.column_stack([new, np.ones(new.shape[0])])
+        solved = Factor(self._matrix).solve(new.T)
+        out = np.empty((new.shape[0], self.active.size))
+        for part in self._blocks():
+            out[:, part] = (self._packed(self.active[part]) @ solved).T
+        return out * self.curvature[self.active]
+
+    def without(self, rows):
+        """Return coefficients and intercepts without `rows`."""
+        return self._split(self._factor_without(rows, None)[1])
+
+    def _factor_without(self, rows, gram):
+        """Return the factor without some samples, and its solution.
+
+        Parameters
+        ----------
+        rows : ndarray
+        gram : ndarray or None
+            Their part of the normal equations, where it is known.
+        """
+        rows = rows[self.curvature[rows] > 0]
+        weight, aim = self.curvature[rows], self.aim[rows]
+        if gram is None:
+            gram, sums = self.design.normal_equations(rows, weight, aim)
+        else:
+            pull = np.zeros_like(self.aim)
+            pull[rows] = weight[:, None] * aim
+            sums = self._represent(pull)
+        matrix = self._matrix - gram[: self._size, : self._size]
+        right = self._right - sums[: self._size]
+        if self.fit_intercept and rows.size == self.active.size:
+            matrix[-1, :-1] = 0.0  # no sample is left: the intercept stays
+            matrix[-1, -1], right[-1] = 1.0, self.intercept
+        factor = ThreadsafeFactor(matrix)
+        return factor, factor.solve(right)
+
+    def _each_fold(self, folds, function):
+        """Call ``function(j, repeat, rows, factor, solution)`` for the model without each fold.
+
+        The factors are kept for the folds that were known beforehand, which are few.
+        """
+        known = folds is self._folds
+        if known and self._models is None:
+            self._models = [None] * (folds.fold.shape[0] * folds.n_folds)
+        grams = self._grams if known else []
+
+        def leave_out(item):
+            j, (repeat, rows) = item
+            model = self._models[j] if known else None
+            if model is None:
+                model = self._factor_without(rows, grams[j] if j < len(grams) else None)
+            if known:
+                self._models[j] = model
+            function(j, repeat, rows, *model)
+
+        self._for_folds(leave_out, enumerate(folds.models()), self.curvature.size)
+
+    def folds(self, folds):
+        """Return values for the models without each fold."""
+        out = np.empty((*folds.fold.shape, self.aim.shape[1]))
+        number = self.number
+
+        def predict(j, repeat, rows, factor, solution):
+            coef, intercept = self._split(solution)
+            out[repeat, rows] = self.design.decisions(coef, rows) + intercept
+
+        self._each_fold(folds, predict)
+
+        def pull_back(slope):
+            self.check_number(number)
+            found: list = [None] * (folds.fold.shape[0] * folds.n_folds)
+
+            def differentiate(j, repeat, rows, factor, solution):
+                spread = np.zeros_like(self.aim)
+                spread[rows] = slope[repeat, rows]
+                kept = self.curvature.copy()
+                kept[rows] = 0.0
+                by_coef = self._represent(spread)
+                found[j] = self._differentiate(by_coef, spread, kept, factor, solution)
+
+            self._each_fold(folds, differentiate)
+            by_aim, by_log, forms = zip(*found, strict=True)
+            return Adjoint(sum(by_aim), sum(by_log), [form for each in forms for form in each])
+
+        return Values(out, pull_back)
+
+    def _differentiate(self, by_coef, spread, kept, factor, solution):
+        adjoint = factor.solve(by_coef)
+        both = self._images(np.hstack([adjoint, solution]))
+        n_outputs = self.aim.shape[1]
+        alpha = kept[:, None] * both[:, :n_outputs]
+        error = self.aim - both[:, n_outputs:]
+        forms = self.design.feature_forms(
+            (spread - alpha, self._split(solution)[0]),
+            (kept[:, None] * error, self._split(adjoint)[0]),
+        )
+        return alpha, alpha * error, forms
+
+    def predict(self, test):
+        """Return values of test samples."""
+        number, matrix = self.number, self._matrix
+
+        def pull_back(slope):
+            self.check_number(number)
+            by_coef = test.pull_back(slope)
+            if self.fit_intercept:
+                by_coef = np.vstack([by_coef, slope.sum(axis=0)])
+            factor, solution = Factor(matrix), self.coef
+            if self.fit_intercept:
+                solution = np.vstack([solution, self.intercept])
+            none = np.zeros_like(self.aim)
+            found = self._differentiate(by_coef, none, self.curvature, factor, solution)
+            return Adjoint(*found)
+
+        return Values(test.decision(self.coef) + self.intercept, pull_back)
+
+
+def feature_step(gram, gradient, fit_intercept):
+    """Solve the Newton system of w and b.
+
+    Parameters
+    ----------
+    gram : ndarray of shape (n_coef + 1, n_coef + 1)
+        ``[Phi, 1]' C [Phi, 1]``, lower triangle.
+    gradient : ndarray of shape (n_coef + 1,)
+        In w, then in b.
+    fit_intercept : bool
+
+    Returns
+    -------
+    coef_step : ndarray of shape (n_coef,)
+    intercept_step : float
+    """
+    n_coef = gradient.size - 1
+    hessian = gram.copy()
+    hessian[np.arange(n_coef), np.arange(n_coef)] += 1.0
+    if not (fit_intercept and hessian[-1, -1] > 0):
+        hessian, gradient = np.ascontiguousarray(hessian[:n_coef, :n_coef]), gradient[:n_coef]
+    step = solve_spd(hessian, -gradient)
+    return step[:n_coef], step[n_coef] if step.size > n_coef else 0.0

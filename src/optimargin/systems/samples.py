@@ -1,0 +1,309 @@
+"""A factor over the active samples: `optimargin.systems.base` has the equations.
+
+For coefficients of samples, and for sparse rows with more features than samples, whose
+coefficients are those of features: w = Phi' theta.
+
+The Newton step starts at a point. With rho the coefficients of the gradient in w and f its decision
+values,
+
+    x = r A^-1 (r f),   q = r A^-1 r,   db = (1'x + sum of pulls) / 1'q,   dtheta = -rho + x - db q,
+
+which sets theta to zero off S and to the solution of the system on it. What is factorised is A
+with a unit diagonal, which costs nothing and keeps rounding small.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from optimargin._linalg import Factor, solve_spd
+from optimargin.designs.base import FeatureSpaceDesign
+from optimargin.systems.base import ActiveSystem, Adjoint, Form, Values
+
+_SINGULAR = 1e-13  # of a pivot that is at most one
+
+
+class SampleSystem(ActiveSystem):
+    """The system in the coordinates of the active samples."""
+
+    def __init__(self, design, *, fit_intercept):
+        super().__init__(design, fit_intercept=fit_intercept)
+        self._in_features = isinstance(design, FeatureSpaceDesign)
+        self._factored: Any = None
+        self._factor: Any = None
+        self._inverse: Any = None
+        self._diagonal: Any = None
+
+    @property
+    def operations(self):
+        """Those of a Cholesky factor of all samples."""
+        return float(self.design.n_samples) ** 3
+
+    @property
+    def n_bytes(self):
+        """A factor, and its inverse where folds are left out."""
+        return 16.0 * self.design.n_samples**2
+
+    def _factorise(self, curvature):
+        """Make the factor that belongs to curvatures, if it is not there."""
+        if self._factored is not None and np.array_equal(self._factored, curvature):
+            return
+        self._factored = curvature
+        self._factor = self._inverse = self._diagonal = None
+        self._rows = np.flatnonzero(curvature)
+        self._root = np.sqrt(curvature[self._rows])
+        self._unit = 1.0 / np.sqrt(1.0 + curvature[self._rows] * self._norms())
+        self._factor = Factor(self._matrix()) if self._rows.size else None
+        self._ones = self._unsolved(self._root)
+        self._border = self._root @ self._ones
+
+    def _norms(self):
+        return self.design.squared_norms[self._rows]
+
+    def _matrix(self):
+        """Return A with a unit diagonal; its lower triangle is enough."""
+        design, scale = self.design, self._unit * self._root
+        if self._in_features:
+            M = design.scaled_gram(self._rows, scale)
+        else:
+            M = design.block(self._rows)
+            M *= scale
+            M *= scale[:, None]
+        M[np.diag_indices_from(M)] += self._unit**2
+        return M
+
+    def _unsolved(self, right):
+        """Return ``A^-1 right`` of a vector or of columns."""
+        if self._factor is None:
+            return right
+        unit = self._unit if right.ndim == 1 else self._unit[:, None]
+        solved = self._factor.solve(unit * right)
+        if not np.isfinite(solved).all():
+            solved = solve_spd(self._matrix(), unit * right)
+        return unit * solved
+
+    def step(self, point, curvature):
+        """Return the Newton step in the coefficients and in the intercept."""
+        self._factorise(curvature)
+        design, rows = self.design, self._rows
+        if self._in_features:
+            image = design.decision(point.residual)[rows]
+        elif design.complete or point.curvature[rows].all():
+            image = point.residual_image[rows]
+        else:
+            # A kink that is held on to adds samples where such a design left the image out.
+            image = design.decision(point.residual)[rows]
+        x = self._root * self._unsolved(self._root * image)
+        intercept_step = 0.0
+        if self.fit_intercept:
+            x, intercept_step = eliminate_intercept(x, self._root * self._ones, point)
+        return self._spread(x) - point.residual, intercept_step
+
+    def _spread(self, theta):
+        """Return the coefficients of those of the active samples, of a vector or of columns."""
+        out = np.zeros((self.design.n_samples, *theta.shape[1:]))
+        out[self._rows] = theta
+        if not self._in_features:
+            return out
+        return self.design.represent(out) if out.ndim == 1 else self.design.represents(out)
+
+    def _solve(self, decision):
+        self._factorise(self.curvature)
+        root, aim = self._root[:, None], self.aim[self._rows]
+        solved = self._unsolved(root * aim)
+        self.intercept = np.zeros(aim.shape[1])
+        if self.fit_intercept and self._rows.size:
+            self.intercept = self._root @ solved / self._border
+            solved -= np.outer(self._ones, self.intercept)
+        self.theta = root * solved
+        self.coef = self._spread(self.theta)
+        if self._rows.size == self.design.n_samples:
+            self.decision = np.empty_like(self.aim)
+        elif decision is None:
+            self.decision = self.design.decisions(self.coef) + self.intercept
+        else:
+            self.decision = decision.copy()
+        self.decision[self._rows] = aim - self.theta / root**2
+
+    def changes(self, share=None):
+        """Return v, and where it is known."""
+        if self.active.size == 0:
+            return np.zeros((0, self.aim.shape[1])), np.zeros(0, dtype=bool)
+        pivot = self._pivots()
+        if share is not None:
+            pivot = 1 - share[self.active] * (1 - pivot)
+        known = pivot > _SINGULAR
+        change = np.zeros_like(self.theta)
+        change[known] = self.theta[known] / (self._root[known] ** 2 * pivot[known])[:, None]
+        return change, known
+
+    def _pivots(self):
+        """Return the diagonal of P."""
+        if self._inverse is not None:
+            return self._inverse.diagonal()
+        if self._diagonal is None:
+            half = self._factor.inverse_root()
+            self._diagonal = np.einsum("ij,ij->i", half, half) * self._unit**2
+            if self.fit_intercept:
+                self._diagonal -= self._ones**2 / self._border
+        return self._diagonal
+
+    def influence(self, new):
+        """Return the influence of the aims on new samples."""
+        if self.active.size == 0:
+            return np.zeros((new.shape[0], 0))
+        solved = self._unsolved((new * self._root).T)
+        if self.fit_intercept:
+            solved += np.outer(self._ones / self._border, 1.0 - self._root @ solved)
+        return solved.T * self._root
+
+    def _bordered_inverse(self):
+        """Return P, which is kept until the system moves."""
+        if self._inverse is None:
+            self._inverse = self._unsolved(np.eye(self.active.size))
+            if self.fit_intercept:
+                self._inverse -= np.outer(self._ones, self._ones / self._border)
+        return self._inverse
+
+    def _left_out(self, rows):
+        """Return which active samples leave with `rows`, what factorises their block, and u.
+
+        None where no model is left.
+        """
+        gone = np.flatnonzero(np.isin(self.active, rows))
+        if gone.size == 0:
+            return gone, None, np.zeros((0, self.aim.shape[1]))
+        block = self._bordered_inverse()[np.ix_(gone, gone)]
+        if gone.size == self.active.size or not (block.diagonal() > _SINGULAR).all():
+            return None
+        u = self.theta[gone] / self._root[gone, None]
+        return gone, block, solve_spd(block, u)
+
+    def _theta_without(self, gone, u):
+        theta = self.theta
+        if gone.size:
+            theta = theta - self._root[:, None] * (self._inverse[:, gone] @ u)
+            theta[gone] = 0.0
+        return theta
+
+    def without(self, rows):
+        """Return coefficients and intercepts without `rows`."""
+        found = self._left_out(rows)
+        if found is None:
+            return np.zeros_like(self.coef), self.intercept
+        gone, _, u = found
+        return self._spread(self._theta_without(gone, u)), self._intercept_without(gone, u)
+
+    def _intercept_without(self, gone, u):
+        if not (self.fit_intercept and gone.size):
+            return self.intercept
+        return self.intercept - self._ones[gone] @ u / self._border
+
+    def _at(self, rows, theta):
+        """Return the decision values of samples, given coefficients of the active ones."""
+        if not self._in_features:
+            return self.design.columns(self.active, rows) @ theta
+        return self.design.decisions(self._spread(theta), rows)
+
+    def _back(self, rows, slope):
+        """Return the derivatives by coefficients of active samples, given those by values."""
+        if not self._in_features:
+            return self.design.columns(self.active, rows).T @ slope
+        spread = np.zeros_like(self.aim)
+        spread[rows] = slope
+        return self.design.decisions(self.design.represents(spread), self.active)
+
+    def folds(self, folds):
+        """Return values for the models without each fold."""
+        out = np.empty((*folds.fold.shape, self.aim.shape[1]))
+        number, is_off = self.number, self.curvature == 0
+        for repeat, rows in folds.models():
+            found = self._left_out(rows)
+            if found is None:
+                out[repeat, rows] = self.intercept
+                continue
+            gone, _, u = found
+            at = self.active[gone]
+            out[repeat, at] = self.aim[at] - u / self._root[gone, None]
+            off = rows[is_off[rows]]
+            if off.size:
+                theta = self._theta_without(gone, u)
+                out[repeat, off] = self._at(off, theta) + self._intercept_without(gone, u)
+
+        def pull_back(slope):
+            self.check_number(number)
+            by_aim, by_log = np.zeros((2, *self.aim.shape))
+            forms = []
+            for repeat, rows in folds.models():
+                found = self._left_out(rows)
+                if found is not None:
+                    of_fold = self._differentiate(rows, slope[repeat], found, by_aim, by_log)
+                    forms.append(of_fold)
+            return Adjoint(by_aim, by_log, forms)
+
+        return Values(out, pull_back)
+
+    def _differentiate(self, rows, slope, left_out, by_aim, by_log):
+        """Add the adjoint of one fold, and return its form."""
+        gone, block, u = left_out
+        n_active, root = self.active.size, self._root[:, None]
+        off = rows[self.curvature[rows] == 0]
+        z = np.zeros((n_active, self.aim.shape[1]))
+        left = np.zeros_like(self.aim)
+        if off.size:
+            left[off] = slope[off]
+            right = root * self._back(off, slope[off])
+            right[gone] = 0.0
+            z = self._bordered_inverse() @ right
+            if self.fit_intercept and n_active:
+                z += np.outer(self._ones / self._border, slope[off].sum(axis=0))
+        moved = -z
+        if gone.size:
+            g = slope[self.active[gone]] / root[gone] + z[gone]
+            moved += self._inverse[:, gone] @ solve_spd(block, g)
+        theta = self._theta_without(gone, u)
+        left[self.active] = root * moved
+        kept = np.ones(n_active, dtype=bool)
+        kept[gone] = False
+        alpha = left[self.active[kept]]
+        by_aim[self.active[kept]] -= alpha
+        by_log[self.active[kept]] -= alpha * theta[kept] / root[kept] ** 2
+        coef = np.zeros_like(left)
+        coef[self.active] = theta
+        return Form("samples", left.T, coef.T)
+
+    def predict(self, test):
+        """Return values of test samples."""
+        decision = test.decision(self.coef) + self.intercept
+        number = self.number
+
+        def pull_back(slope):
+            self.check_number(number)
+            by_coef = test.pull_back(slope)
+            if self._in_features:
+                by_coef = self.design.decisions(by_coef)
+            root = self._root[:, None]
+            solved = self._unsolved(root * by_coef[self.active])
+            if self.fit_intercept and self.active.size:
+                rest = slope.sum(axis=0) - self._root @ solved
+                solved += np.outer(self._ones / self._border, rest)
+            by_aim, by_log, theta = np.zeros((3, *self.aim.shape))
+            by_aim[self.active] = root * solved
+            by_log[self.active] = by_aim[self.active] * self.theta / root**2
+            theta[self.active] = self.theta
+            forms = [Form("samples", -by_aim.T, theta.T), Form("test", slope.T, theta.T)]
+            return Adjoint(by_aim, by_log, forms)
+
+        return Values(decision, pull_back)
+
+
+def eliminate_intercept(x, q, point):
+    """Return x - db q, and the step db of the intercept.
+
+    Where rounding leaves nothing of q, the intercept waits for its own exact minimisation.
+    """
+    total = q.sum()
+    if not total > 0:
+        return x, 0.0
+    intercept_step = (x.sum() + point.pull.sum()) / total
+    return x - intercept_step * q, intercept_step
