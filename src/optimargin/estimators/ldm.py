@@ -65,8 +65,9 @@ class _LDMClassifier(Classifier):
         X, y, sample_weight = self._training_arguments(X, y, sample_weight)
         rebuilt = self._rebuilt(X, y, sample_weight)
         scores = self._scores(X)[rebuilt.rows].astype(np.float64)
+        dtype = self._model.intercept.dtype
         bounds = [
-            ldm_printed_bound(problem, self._hinge_dual(rebuilt, problem, k, scores[:, k]))
+            ldm_printed_bound(problem, self._hinge_dual(rebuilt, problem, k, scores[:, k]), dtype)
             for k, problem in enumerate(rebuilt.problems)
         ]
         return bounds[0] if len(bounds) == 1 else np.array(bounds)

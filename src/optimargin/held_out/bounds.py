@@ -6,6 +6,9 @@ from optimargin.designs.base import by_space
 from optimargin.problems import LDMDual
 from optimargin.solvers.ldm_systems import FeatureSystem
 
+_AT_THE_END = 1e-7  # distance of a variable from an end of its box, as part of it, that is none,
+_ROUNDING = 200.0  # or in units of the rounding of what it was made from
+
 
 def error_bound(problem, coef, intercept, kind="valid"):
     """Bound the leave-one-out error of an ODM by numbers that the fit has already computed.
@@ -58,7 +61,7 @@ def error_bound(problem, coef, intercept, kind="valid"):
     return float(weight @ terms)
 
 
-def ldm_printed_bound(problem, hinge_dual):
+def ldm_printed_bound(problem, hinge_dual, dtype=np.float64):
     """Return the paper's bound for the LDM, given the dual variables of the hinge loss.
 
     It is ``(sum of a_i h_ii over 0 < a_i < C/m, plus the number of a_i = C/m) / m``, with the
@@ -68,10 +71,14 @@ def ldm_printed_bound(problem, hinge_dual):
     ----------
     problem : LDMProblem
     hinge_dual : ndarray of shape (n_samples,)
+    dtype : numpy dtype
+        The precision of what the variables were made from: within their rounding they are at the
+        ends of their box.
     """
     diagonal = by_space(problem.design, _diagonal_by_features, _diagonal_by_samples)(problem)
     penalty = problem.C * problem.weight
-    tiny = 1e-7 * problem.weight * max(min(problem.C, hinge_dual.sum()), 1e-300)
+    share = max(_AT_THE_END, _ROUNDING * float(np.finfo(dtype).eps))
+    tiny = share * problem.weight * max(min(problem.C, hinge_dual.sum()), 1e-300)
     at_bound = hinge_dual >= penalty - tiny
     inside = (hinge_dual > tiny) & ~at_bound
     terms = np.where(at_bound, 1.0, np.where(inside, hinge_dual * diagonal, 0.0))
