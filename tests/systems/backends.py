@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 from optimargin._core._small_systems import SmallSystems
 from optimargin.designs import FeatureDesign, GramDesign, LinearGramDesign
+from optimargin.designs.base import by_space
 from optimargin.held_out.refitter import FeatureTest, GramTest
 from optimargin.held_out.search_designs import LandmarkFeatures, PlainFeatures
 from optimargin.kernels import Kernel, squared_distances
@@ -18,7 +19,7 @@ from optimargin.problems import AdditiveProblem
 from optimargin.solvers import Newton
 from optimargin.systems import Adjoint, FeatureSystem, Folds, Form, SampleSystem, Values
 from optimargin.targets import Target
-from tests.cases import LOSSES
+from tests.cases import LOSSES, make_design
 from tests.extensions.test_add_loss import StiffTailLoss
 from tests.python_losses import PlainBand
 
@@ -62,9 +63,7 @@ class Made:
 
     def coordinates(self, active):
         """Return new rows as `influence` takes them."""
-        if isinstance(self.design, GramDesign | LinearGramDesign):
-            return self.new @ self.Z[active].T
-        return self.new
+        return by_space(self.design, self.new, self.new @ self.Z[active].T)
 
 
 def gram(move):
@@ -81,6 +80,12 @@ def linear_gram(move):
     center = X.mean(axis=0)
     Z, Z_new = X - center, new - center
     return Made(LinearGramDesign(X, center), GramTest(Z_new @ Z.T), Z, Z_new)
+
+
+def panels(move):
+    X, new = rows_of(N_FEATURES)
+    design, _ = make_design("panels-half-kept", X)
+    return Made(design, GramTest(new @ X.T), X, new)
 
 
 def features(kind, n_features=N_FEATURES):
@@ -151,6 +156,7 @@ class Backend:
 SYSTEMS = {
     "gram": Backend(gram, SampleSystem),
     "linear-gram": Backend(linear_gram, SampleSystem),
+    "panels": Backend(panels, SampleSystem),
     "wide-csr": Backend(features(sp.csr_array, N_WIDE), SampleSystem),
     "dense": Backend(features(np.asarray), FeatureSystem),
     "dense-folds": Backend(features(np.asarray), FeatureSystem, True),

@@ -143,6 +143,13 @@ def test_a_system_that_moves_is_a_new_one(cell):
             check(features_of(made.design, made.Z, system.coef), w, cell.digits)
             np.testing.assert_array_equal(system.active, np.flatnonzero(curvature))
             check(system.left_out(), left_out_plainly(cell, curvature, aim), cell.digits)
+            values = system.folds(FOLDS).decision
+            for repeat, rows in list(FOLDS.models())[::3]:
+                reduced = curvature.copy()
+                reduced[rows] = 0.0
+                if reduced.any():
+                    expected = solve_plainly(made.Z, reduced, aim, cell.fit_intercept)[0][rows]
+                    check(values[repeat, rows], expected, cell.digits)
 
 
 def left_out_plainly(cell, curvature, aim, share=None):
