@@ -22,6 +22,7 @@ from optimargin._threads import n_threads_for
 
 _OPERATIONS = 20  # that one sample takes
 _MAX_BISECTIONS = 200
+_NEARBY = 1e-6  # of shortfalls, relative: less than samples are from each other
 
 
 class Loss(ABC):
@@ -58,6 +59,16 @@ class Loss(ABC):
             The root mean square of the targets from the constant that is nearest to them.
         """
         return 0.0
+
+    def is_quadratic_near(self, target, decision) -> bool:
+        """Return whether the loss is piecewise quadratic, as far as some decision values tell.
+
+        Optional: by default curvatures a little to the left or to the right have to be the same.
+        """
+        shortfall = target.shortfall(decision)[target.weight > 0]
+        step = _NEARBY * (1.0 + np.abs(shortfall))
+        here, left, right = (self.terms(shortfall + by)[2] for by in (0.0, -step, step))
+        return bool(((here == left) | (here == right)).all())
 
     constant_curvature: float | None = None
     """The second derivative of a loss ``l(r) = c r**2 / 2``; optional, None for others.
@@ -286,6 +297,10 @@ class BandLoss(Loss):
             np.array([below, ~below, none], dtype=np.float64),
             np.array([none, none, outwards]),
         )
+
+    def is_quadratic_near(self, target, decision):
+        """Return True: it is piecewise quadratic."""
+        return True
 
     def least(self, deviation):
         """Return ``min(C1, C2) max(0, deviation - D)**2``.

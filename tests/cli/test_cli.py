@@ -215,7 +215,7 @@ def test_inspect_shows_the_model(run, flowers, tmp_path):
     facts = json.loads(out)
     model = load_model(tmp_path / "m")
     X, y = data_of(flowers)
-    scores = model[-1].loo_decision_function(model[0].transform(X), y)
+    scores = model[-1].loo_decision_function(model[:-1].transform(X), y)
     error = np.mean(model.classes_[(scores > 0).astype(int)] != y)
     assert facts["loo_error"] == pytest.approx(error)
     assert facts["estimated_accuracy"] == pytest.approx(1 - error)

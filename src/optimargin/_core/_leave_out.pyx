@@ -71,8 +71,8 @@ cdef int leave_fold(
         if fold[p.rows[p.active[i]]] == which:
             members[size] = i
             size += 1
-    if size == 0:
-        return 0
+    if size == 0 or size == k:
+        return 0 if size == 0 else -1
     for i in range(size):
         row = p.matrix + <Py_ssize_t> members[i] * k
         for j in range(i + 1):

@@ -171,7 +171,8 @@ class LeaveOneOutReference:
             moved = np.zeros(new.shape)
             moved[:, system.active] = system.influence(new[:, system.active])
             moved *= self.change
-            is_reached = reached[:n_support] <= decision[rows, None] - moved
+            tie = _TIE * np.abs(moved)  # of scores that are zero but for rounding
+            is_reached = reached[:n_support] <= decision[rows, None] - moved + tie
             out[rows] += is_reached @ self.shares[:n_support]
         return _as_p_values(out, self.total)
 

@@ -20,6 +20,7 @@ from optimargin.solvers import Newton
 from optimargin.systems import FeatureSystem, make_system, system_of
 
 _OF_SOLUTIONS = ("intercept", "objective", "dual_gap")
+_MISSED = 1e-6  # relative gap at which a solve is begun anew
 _FEW = 200  # rows of an output, up to which threads wait for the interpreter
 
 
@@ -81,6 +82,9 @@ class Part:
             found = self.system.move(curvature, aim[:, None], aim[:, None])
             self.coef, self.intercept = found.coef[:, 0], float(found.intercept[0])
         solution = solver.solve_with(self.system, problem, self.coef, self.intercept)
+        if solution.dual_gap > _MISSED:  # sums that were changed often may have lost their digits
+            again = solver.solve(problem)
+            solution = min(solution, again, key=lambda found: found.objective)
         self.coef, self.intercept = solution.coef, solution.intercept
         self.decision = solution.decision
         return solution

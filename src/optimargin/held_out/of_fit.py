@@ -195,9 +195,9 @@ class SampleModels:
     """
 
     own: np.ndarray
-    _trained: TrainedOn
     _rebuilt: Any
     _systems: list
+    _columns: Any = None  # of new kernel values, those of the distinct samples
 
     @classmethod
     def of(cls, trained) -> "SampleModels":
@@ -228,7 +228,8 @@ class SampleModels:
                 problem.target.scale.restored(system.left_out()[:, 0])
                 for problem, system in zip(rebuilt.problems, systems, strict=True)
             ]
-        return cls(np.stack(own, axis=1), trained, rebuilt, systems)
+        columns = distinct.first if trained.is_square else None
+        return cls(np.stack(own, axis=1), rebuilt, systems, columns)
 
     def values(self, X, decision, k):
         """Return what every model says about new samples.
@@ -274,8 +275,8 @@ class SampleModels:
 
     def _coordinates(self, X, active):
         """Return new samples as closed forms need them; kernel values are those of all samples."""
-        if self._trained.is_square:
-            X = X[:, self._trained.distinct.first]
+        if self._columns is not None:
+            X = X[:, self._columns]
         return self._rebuilt.coordinates(X, active)
 
 

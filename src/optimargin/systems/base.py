@@ -95,8 +95,7 @@ class Form:
         samples with landmarks, or "between" landmarks.
     left, coef : ndarray of shape (n_forms, n_rows), (n_forms, n_columns)
     rows : ndarray of shape (n_rows,) or None
-        Of kernel values between samples, the rows and columns that left and coef are for; None
-        for all of them.
+        Samples that coef is for, and left where it is of samples, too; None for all of them.
     """
 
     of: str
@@ -107,7 +106,7 @@ class Form:
     def contract(self, slope):
         """Return the derivative by a parameter that changes the kernel values by `slope`."""
         if self.rows is not None:
-            slope = slope[np.ix_(self.rows, self.rows)]
+            slope = slope[:, self.rows] if self.of == "test" else slope[np.ix_(self.rows, self.rows)]
         moved = slope @ self.coef.T.astype(slope.dtype, copy=False)
         return float(np.vdot(self.left.T, moved))
 

@@ -32,16 +32,15 @@ def system_of(problem, point, system=None):
     system : ActiveSystem, default=None
         One over the same design, whose factor may be the one that is needed.
     """
-    curvature = point.curvature
+    curvature, decision = point.curvature, point.decision + point.intercept
     is_active = curvature > 0
-    if point.pull[~is_active].any():
+    if point.pull[~is_active].any() or not problem.loss.is_quadratic_near(problem.target, decision):
         raise TypeError(
-            f"{type(problem.loss).__name__} has no closed form for samples left out: its pull "
-            "must vanish where its curvature does."
+            f"{type(problem.loss).__name__} has no closed form for samples left out: it must be "
+            "piecewise quadratic, and its pull must vanish where its curvature does."
         )
     if system is None:
         system = make_system(problem.design, fit_intercept=problem.fit_intercept)
-    decision = point.decision + point.intercept
     aim = decision.copy()
     aim[is_active] += point.pull[is_active] / curvature[is_active]
     return system.move(curvature, aim[:, None], decision[:, None])

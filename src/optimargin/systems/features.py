@@ -199,6 +199,7 @@ class FeatureSystem(ActiveSystem):
         The factors are kept for the folds that were known beforehand, which are few.
         """
         known = folds is self._folds
+        self._sum_to(self.curvature)
         if known and self._models is None:
             self._models = [None] * (folds.fold.shape[0] * folds.n_folds)
         grams = self._grams if known else []

@@ -127,6 +127,7 @@ class SampleSystem(ActiveSystem):
 
     def changes(self, share=None):
         """Return v, and where it is known."""
+        self._factorise(self.curvature)
         if self.active.size == 0:
             return np.zeros((0, self.aim.shape[1])), np.zeros(0, dtype=bool)
         pivot = self._pivots()
@@ -150,15 +151,18 @@ class SampleSystem(ActiveSystem):
 
     def influence(self, new):
         """Return the influence of the aims on new samples."""
+        self._factorise(self.curvature)
         if self.active.size == 0:
             return np.zeros((new.shape[0], 0))
+        if self._in_features:
+            new = self.design.decisions(new.T, self.active).T
         solved = self._unsolved((new * self._root).T)
         if self.fit_intercept:
             solved += np.outer(self._ones / self._border, 1.0 - self._root @ solved)
         return solved.T * self._root
 
     def _bordered_inverse(self):
-        """Return P, which is kept until the system moves."""
+        """Return P, which is kept until there is another factor."""
         if self._inverse is None:
             self._inverse = self._unsolved(np.eye(self.active.size))
             if self.fit_intercept:
@@ -170,6 +174,7 @@ class SampleSystem(ActiveSystem):
 
         None where no model is left.
         """
+        self._factorise(self.curvature)
         gone = np.flatnonzero(np.isin(self.active, rows))
         if gone.size == 0:
             return gone, None, np.zeros((0, self.aim.shape[1]))
@@ -282,6 +287,7 @@ class SampleSystem(ActiveSystem):
             by_coef = test.pull_back(slope)
             if self._in_features:
                 by_coef = self.design.decisions(by_coef)
+            self._factorise(self.curvature)
             root = self._root[:, None]
             solved = self._unsolved(root * by_coef[self.active])
             if self.fit_intercept and self.active.size:

@@ -241,18 +241,20 @@ def plan_refitter(objective_type, X=None, *, on_own_rows=False) -> RefitterPlan:
     if not is_additive:
         in_samples = is_wide or n_samples <= _LDM_WARM_UP_TO
         return RefitterPlan(False, in_samples, n_features <= _LDM_INTERIOR_UP_TO)
-    few = is_band and n_samples <= _INNER_PRODUCTS_UP_TO and _has_even_columns(X)
+    few = is_band and n_samples <= _INNER_PRODUCTS_UP_TO and _is_even(X)
     few_pairs = on_own_rows and n_samples <= _PAIRS_IN_SAMPLES_UP_TO
     return RefitterPlan(is_band, in_samples=is_wide or few or few_pairs)
 
 
-def _has_even_columns(X):
-    """Return whether inner products of rows keep what every column says."""
+def _is_even(X):
+    """Return whether inner products of rows keep what every column says, and every row."""
     if issparse(X):
         return False
-    norms = np.square(X, dtype=np.float64).sum(axis=0)
-    norms = norms[norms > 0]
-    return norms.size > 0 and norms.max() <= _EVEN * norms.min()
+    squares = np.square(X, dtype=np.float64)
+    columns, rows = squares.sum(axis=0), squares.sum(axis=1)
+    columns = columns[columns > 0]
+    even = columns.size > 0 and columns.max() <= _EVEN * columns.min()
+    return even and rows.max() <= _EVEN * np.median(rows)
 
 
 @dataclass(frozen=True)
