@@ -157,6 +157,14 @@ def test_the_plan_takes_landmarks_for_many_samples_of_a_radial_kernel():
     assert not plan_folds(ODM, np.empty((20, 30)), [20], linear).in_few_dimensions
 
 
+def test_rounding_does_not_lead_searches_of_some_samples_elsewhere():
+    rbf = KernelChoice("rbf").kind
+    for n_samples in (350, 1500):
+        plan = plan_folds(ODM, np.empty((n_samples, 3)), [n_samples], rbf)
+        assert plan.in_few_dimensions
+        assert plan.dtype == np.float64
+
+
 def test_points_rank_as_they_do_without_landmarks(monkeypatch):
     X, y = make_moons(300, noise=0.3, random_state=0)
     choice = KernelChoice("rbf")
