@@ -324,7 +324,9 @@ def _asked_again(case, model, container, new):
             interval = model.predict_interval(new, 0.8, training_data=training_data)[1]
             said[f"predict_interval, {word}"] = interval
         if hasattr(model, "predict_set"):
-            said[f"predict_set, {word}"] = model.predict_set(new, 0.8, training_data=training_data)[1]
+            said[f"predict_set, {word}"] = model.predict_set(new, 0.8, training_data=training_data)[
+                1
+            ]
     return said
 
 
@@ -346,7 +348,9 @@ def differences(said, expected):
         change = np.zeros(answer.shape)
         np.subtract(answer, right, out=change, where=answer != right)  # infinite ends are equal
         if name == "predict" and "decision_function" in expected:
-            change = (change != 0) * _distance_to_border(expected["decision_function"])[: len(right)]
+            change = (change != 0) * _distance_to_border(expected["decision_function"])[
+                : len(right)
+            ]
             right = expected["decision_function"]
         size = np.abs(right[np.isfinite(right)]).max(initial=1.0)
         found[name] = float(np.abs(change).max(initial=0.0) / size)

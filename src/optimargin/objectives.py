@@ -38,7 +38,8 @@ class Objective(ABC):
         Their values in the paper's experiments.
     smoother : dict of str to int
         Of equally good models the smoothest is taken. The parameters are compared in this
-        order; 1 prefers small values, -1 large ones.
+        order: penalties, the width of the kernel, the form of the loss; 1 prefers small values,
+        -1 large ones.
     bounds : ndarray of shape (n_parameters, 2)
         Of the search without a grid, in its own coordinates x.
     spread : ndarray of shape (n_parameters, 2) or None
@@ -93,6 +94,17 @@ class Objective(ABC):
         by_x : ndarray of shape (n_parameters,)
         """
         raise TypeError(f"{cls.__name__} has no derivatives.")
+
+    @classmethod
+    def roughness(cls, point: Mapping[str, float]) -> list[float]:
+        """Return numbers to compare equally good points by, one after the other: small ones win.
+
+        Parameters
+        ----------
+        point : dict
+            Parameters by name, gamma included where the kernel has one.
+        """
+        return [sign * point.get(name, 0.0) for name, sign in cls.smoother.items()]
 
     @classmethod
     def default_grid(cls, unit: float) -> dict[str, np.ndarray]:
@@ -219,7 +231,7 @@ class ODM(BandObjective):
     share_above = 0.25
     grid_names = ("C1", "C2", "D")
     paper = {"C1": 2.0 ** np.arange(11), "C2": 2.0 ** np.arange(11), "D": np.arange(6) / 10}
-    smoother = {"C1": 1, "C2": 1, "D": -1, "gamma": 1}
+    smoother = {"C1": 1, "C2": 1, "gamma": 1, "D": -1}
     # log2 C1 / unit, log2 C2 / C1, D
     bounds = np.array([[-10.0, 11.0], [-10.0, 0.0], [0.0, 0.6]])
     spread = np.array([[-10.0, 5.0], [-10.0, 0.0], [0.0, 0.6]])
@@ -287,7 +299,7 @@ class ODMRegression(BandObjective):
 
     default_penalty = 32.0
     grid_names = ("C1", "C2", "epsilon")
-    smoother = {"C1": 1, "C2": 1, "epsilon": -1, "gamma": 1}
+    smoother = {"C1": 1, "C2": 1, "gamma": 1, "epsilon": -1}
     bounds = np.array([[-8.0, 11.0]])  # log2 C1 / unit
     default_x = np.array([5.0])
 
@@ -345,7 +357,7 @@ class LDM(Objective):
         "lambda2": 2.0 ** np.arange(-8, -1),
         "C": np.array([10.0, 50.0, 100.0]),
     }
-    smoother = {"C": 1, "lambda2": 1, "lambda1": -1, "gamma": 1}
+    smoother = {"C": 1, "lambda2": 1, "gamma": 1, "lambda1": -1}
     # log2 lambda1, log2 lambda2 / C, log2 C
     bounds = np.array([[-8.0, 8.0], [-10.0, 0.0], [-1.0, 14.0]])
 

@@ -44,7 +44,7 @@ class OfLandmarks:
     def __init__(self, data, rows, fit_intercept, dtype=np.float64):
         X, targets, folds = data
         self.folds = folds
-        self.refitter = make_refitter(FoldedData(None, folds), ODM, targets, fit_intercept)
+        self.refitter = make_refitter(FoldedData(None, folds, dtype), ODM, targets, fit_intercept)
         self._values = LandmarkValues(
             squared_distances(X, X[rows]).astype(dtype), squared_distances(X[rows])
         )
@@ -122,7 +122,7 @@ def test_plain_features_have_the_values_of_other_linear_refitters(data, objectiv
     center = X.T @ targets[0].weight if fit_intercept else np.zeros(X.shape[1])
     other = make_refitter(LinearData(X, center), ODM, targets, fit_intercept)
     design = PlainFeatures.of(X - center)
-    refitter = make_refitter(FoldedData(design, folds), ODM, targets, fit_intercept)
+    refitter = make_refitter(FoldedData(design, folds, np.float64), ODM, targets, fit_intercept)
     check_same(found_by(refitter, objective, folds), found_by(other, objective, folds), 1e-8)
 
 
@@ -145,7 +145,7 @@ def test_the_next_solve_goes_on_from_the_last_and_ends_as_a_first_one(data, log_
 def test_other_folds_than_those_whose_sums_are_kept_are_left_out_as_well(data):
     X, targets, _ = data
     others = Folds.stratified(np.zeros(N_SAMPLES, int), 4, 1, np.random.RandomState(1))
-    refitter = make_refitter(FoldedData(PlainFeatures.of(X), data[2]), ODM, targets, True)
+    refitter = make_refitter(FoldedData(PlainFeatures.of(X), data[2], np.float64), ODM, targets, True)
     expected = make_refitter(LinearData(X), ODM, targets, True)
     for objective in OBJECTIVES:
         check_same(
@@ -199,6 +199,14 @@ def test_the_plan_takes_landmarks_for_many_samples_of_a_radial_kernel():
     ).in_few_dimensions
     assert plan_folds(ODM, np.empty((200, 3)), [200], linear).in_few_dimensions
     assert not plan_folds(ODM, np.empty((20, 30)), [20], linear).in_few_dimensions
+
+
+def test_rounding_does_not_lead_searches_of_some_samples_elsewhere():
+    rbf = KernelChoice("rbf").kind
+    for n_samples in (350, 1500):
+        plan = plan_folds(ODM, np.empty((n_samples, 3)), [n_samples], rbf)
+        assert plan.in_few_dimensions
+        assert plan.dtype == np.float64
 
 
 def test_points_rank_as_they_do_without_landmarks(monkeypatch):

@@ -1,8 +1,22 @@
 """A table of small fits whose results are stored, so that a change inside the library shows.
 
 Only the public interface is used, and every parameter is given: neither a new home for a class
-nor a new default changes what is fitted here. The stored results are those of one build; other
-builds must agree with them to the tolerance of the case's kind.
+nor a new default changes what is fitted here.
+
+Every processor rounds in its own way, so results are compared by what a fit promises.
+
+- A direct solve is one linear system in the end. Its condition number is at most
+  ``2 C1 |phi|^2 + C1 / C2``, below 2e5 in this table: rounding leaves ten digits.
+- An iterative one promises its duality gap. With an objective P and a relative gap g, w is no
+  further than ``sqrt(2 g P)`` from the optimal one, so that ``w' phi(x)`` is known to
+  ``|phi(x)| sqrt(2 g P)``, and the intercept, which follows the decision values of the samples, to
+  the same. Objectives are known to the gap itself.
+- A grid promises scores, and the point that the rule for ties chooses: it is compared unless
+  another point is at the very edge of the ties.
+- A search promises a score. What it chose is compared where the next point is clearly worse.
+
+Results are stored with one digit more than they are compared by, so that they are those of no
+processor in particular.
 
 As a script::
 
@@ -37,25 +51,28 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import StratifiedKFold
 
 import optimargin
+from optimargin._ties import TOLERANCE
 from optimargin.chunks import ArrayChunks, NpyChunks, SvmlightChunks
 
 STORE = Path(__file__).with_name("reference_fits.json")
 
 # Allowed differences, relative to the largest absolute value of an array.
 TOLERANCES = {
-    "direct": 1e-10,  # exact solves
-    "iterative": 1e-7,  # solves that end at a tiny duality gap
-    "choice": 1e-9,  # scores of a grid; the chosen point must be the same
-    "search": 1e-6,  # scores of a search without a grid
-    "stream": 1e-8,  # passes over batches
+    "direct": 1e-10,  # rounding, times a condition number
+    "iterative": 1e-7,  # without a certificate: about the root of a gap, or single precision
+    "choice": 1e-9,  # scores of a grid
+    "search": TOLERANCE,  # scores of a search without a grid
+    "stream": 1e-8,  # passes over batches, step by step the same
 }
+# Rows and coefficients are rounded to seven digits, and some hundred are summed.
 FLOAT32_TOLERANCES = {**dict.fromkeys(TOLERANCES, 1e-5), "choice": 1e-9}
-# A width is computed from the data: of its last digits a grid point is independent.
-SAME_POINT = 1e-12
-# The model that is refitted to the chosen point of a grid ends at a tiny gap.
-REFIT_TOLERANCE = 1e-7
-# A search may end at a point beside the stored one that is as good.
+# A width is computed from the data: a grid point does not depend on its last digits.
+SAME_POINT = 1e-6
+# Points of a search have two digits, in binary logarithms, and rounding may change the last one.
+SAME_SEARCHED_POINT = 0.011
 SEARCHED_MODEL_TOLERANCE = 1e-2
+# Of a score: how much worse the next point is where the choice of a search is compared.
+CLEARLY_WORSE = 1e-5
 
 
 # ---- Data ----------------------------------------------------------------------------------
@@ -206,9 +223,8 @@ _SELECTION = {
 }
 _CACHE = {"cache_size": 2000}
 
-# The error of decision values is about the root of the gap: for them to agree to 1e-7 the gap must
-# be below the square of that. Solvers that end exactly need no such tolerance.
-_FINE = 1e-16
+# The error of decision values is about the root of the gap. No processor certifies much less.
+_FINE = 1e-15
 
 SETTINGS = {
     "ODMClassifier": {
@@ -218,7 +234,6 @@ SETTINGS = {
         **_CACHE,
         "C1": 256.0,
         "gamma": 0.1,
-        "tol": _FINE,
         "solver": "newton",
         "approximation": None,
         "n_components": "auto",
@@ -227,7 +242,6 @@ SETTINGS = {
     "LinearODMClassifier": {
         **_ODM,
         **_SHARED,
-        "tol": _FINE,
         "solver": "newton",
         "warm_start": False,
         "calibration": None,
@@ -325,11 +339,34 @@ def decisions(model, data, dtype):
         "decision": model.decision_function(data.X_eval[:_N_STORED].astype(dtype)),
         "intercept": model.intercept_,
     }
-    return out | ({"objective": model.objective_} if hasattr(model, "objective_") else {})
+    return out | (certificate(model, data) if hasattr(model, "objective_") else {})
+
+
+def certificate(model, data):
+    """Return the minimum, the largest relative gap, and the largest norm of the features."""
+    return {
+        "objective": model.objective_,
+        "gap": np.max(model.dual_gap_),
+        "radius": np.sqrt(max(_squared_norms(model, X).max() for X in (data.X, data.X_eval))),
+    }
+
+
+def _squared_norms(model, X):
+    kernel = getattr(model, "kernel", "linear")
+    if kernel not in ("linear", "poly"):
+        return np.ones(1)  # of the positive part of "sigmoid" about that
+    squares = X.multiply(X) if sp.issparse(X) else X**2
+    squares = np.asarray(squares.sum(axis=1))
+    if kernel == "linear":
+        return squares
+    return (model.gamma_ * squares + model.coef0) ** model.degree
 
 
 def minimum(model, data, dtype):
-    """Return the minimum alone, which is known better than where it is."""
+    """Return the minimum alone, which is known better than where it is.
+
+    It is told for kernel values in single precision where these are used, the gap for precise ones.
+    """
     return {"objective": model.objective_}
 
 
@@ -368,11 +405,45 @@ def selected(model, data, dtype):
         "decision": np.ravel(model.decision_function(data.X_eval.astype(dtype)))[:8],
     }
     grids = [value for name, value in model.get_params().items() if name in _GRIDS]
-    if any(grid is not None for grid in grids):
-        out["mean_test_score"] = results["mean_test_score"]
-    return out
+    if all(grid is None for grid in grids):
+        return out | {"margin": _margin(model)}
+    return out | {"mean_test_score": results["mean_test_score"]} | certificate(model, data)
 
 
+def _margin(model):
+    """Return how much worse than the chosen point others are, as a share of the score.
+
+    Others are the finalists, or, where nothing else was judged once more, all points.
+    """
+    results, best = model.cv_results_, model.best_index_
+    others = results["is_finalist"].copy()
+    if others.sum() == 1:
+        others[:] = True
+    chosen = results["params"][best]
+    others &= [
+        distance_of_points(point, chosen) > SAME_SEARCHED_POINT for point in results["params"]
+    ]
+    scores = results["mean_test_score"]
+    if not others.any():
+        return 1.0
+    return min(1.0 - scores[others].max() / scores[best], 1.0)
+
+
+def distance_of_points(point, other):
+    """Return the largest difference of two parameters, in binary logarithms but for the band."""
+    found = 0.0
+    for name, value in point.items():
+        if np.shape(value) != np.shape(other[name]):
+            return np.inf
+        if name in ("D", "epsilon"):
+            apart = abs(value - other[name])
+        else:  # penalties may vanish
+            apart = np.log2(np.maximum(value, _SMALLEST) / np.maximum(other[name], _SMALLEST))
+        found = max(found, float(np.abs(apart).max()))
+    return found
+
+
+_SMALLEST = np.finfo(np.float64).tiny
 _GRIDS = {*_ODM_GRID, *_LDM_GRID, *_WIDTHS}
 
 
@@ -447,13 +518,34 @@ class Case:
             for name, value in results.items()
         }
 
-    def tolerance(self, entry):
-        """Return the allowed difference of one of the arrays."""
+    def tolerance(self, entry, bounds, scale):
+        """Return the allowed difference of one of the arrays, relative to its scale.
+
+        Parameters
+        ----------
+        entry : str
+        bounds : list of dict
+            Results, of which some may tell what is certain about them.
+        scale : float
+            Of the array.
+        """
         if entry == "decision" and self.kind == "search":
             return SEARCHED_MODEL_TOLERANCE
-        if entry == "decision" and self.kind == "choice":
-            return REFIT_TOLERANCE if self.dtype == "float64" else 1e-5
-        return (TOLERANCES if self.dtype == "float64" else FLOAT32_TOLERANCES)[self.kind]
+        is_fit = entry in ("decision", "intercept", "objective")
+        if self.dtype != "float64":
+            return FLOAT32_TOLERANCES["iterative" if is_fit else self.kind]
+        rounding = TOLERANCES["direct" if is_fit else self.kind]
+        if self.kind in ("direct", "stream") or not is_fit or "gap" not in bounds[0]:
+            return TOLERANCES[self.kind]
+        if entry == "objective":
+            return rounding + sum(float(each["gap"]) for each in bounds)
+        return rounding + sum(map(_certified_distance, bounds)) / scale
+
+
+def _certified_distance(results):
+    """Return how far decision values may be from those of the optimum, an intercept included."""
+    objective = max(np.abs(results["objective"]).max(), 1e-3)  # what gaps are relative to
+    return 2 * float(results["radius"]) * np.sqrt(2 * float(results["gap"]) * objective)
 
 
 def _learn(estimator, changes, train, results, data, X, weight, dtype):
@@ -536,7 +628,7 @@ def _define_odm():
     newton("odm/auto/rbf", data="tall", solver="auto")
     newton("odm/auto/linear", data="tall", solver="auto", kernel="linear")
 
-    newton_cg = partial(case, kind="iterative", solver="newton_cg")
+    newton_cg = partial(case, kind="iterative", solver="newton_cg", tol=_FINE)
     newton_cg("odm/auto/large", data="large", solver="auto")
     newton_cg("odm/newton_cg/rbf", data="tall")
     newton_cg("odm/newton_cg/large", data="large")
@@ -557,7 +649,7 @@ def _define_odm():
     newton_cg("odm/newton_cg/precomputed", data="gram", kernel="precomputed")
     newton_cg("odm/newton_cg/sigmoid", warns=INDEFINITE, **sigmoid)
 
-    dcd = partial(case, kind="iterative", solver="dcd", C1=32.0, C2=8.0)
+    dcd = partial(case, kind="iterative", solver="dcd", C1=32.0, C2=8.0, tol=_FINE)
     dcd("odm/dcd/rbf", data="tall")
     dcd("odm/dcd/rbf/no_intercept", data="tall", fit_intercept=False)
     dcd("odm/dcd/rbf/small_cache", data="moons", cache_size=0.15, warns=LITTLE_ROOM)
@@ -572,7 +664,6 @@ def _define_odm():
         solver="newton",
         approximation="nystrom",
         n_components=30,
-        tol=1e-12,
     )
     nystrom("odm/nystrom/rbf", data="tall")
     nystrom("odm/nystrom/rbf/float32", data="tall", dtype="float32")
@@ -610,7 +701,7 @@ def _define_linear_odm():
     newton("linear_odm/auto/tall", data="tall", solver="auto")
     newton("linear_odm/auto/wide", data="wide", solver="auto")
 
-    iterative = partial(case, kind="iterative")
+    iterative = partial(case, kind="iterative", tol=_FINE)
     iterative("linear_odm/auto/sparse_tall", data="sparse_tall", solver="auto")
     iterative("linear_odm/auto/sparse_very_wide", data="sparse_very_wide", solver="auto", C1=512.0)
     iterative("linear_odm/auto/sparse_square", data="sparse_square", solver="auto", C1=16.0)
@@ -728,7 +819,7 @@ def _define_ldm():
     mean("linear_ldm/svrg/tall", data="tall")
     mean("linear_ldm/svrg/no_intercept", data="tall", fit_intercept=False)
     mean("linear_ldm/svrg/four", data="four", class_weight="balanced")
-    hinge = partial(case, solver="svrg", C=0.5, lambda1=0.5, lambda2=0.0, tol=3e-17)
+    hinge = partial(case, solver="svrg", C=0.5, lambda1=0.5, lambda2=0.0, tol=_FINE)
     hinge("linear_ldm/svrg/wide", data="short_wide")
     hinge("linear_ldm/svrg/sparse_tall", data="sparse_tall", weight="zeros")
     hinge("linear_ldm/svrg/sparse_wide", data="sparse_wide", lambda1=0.1)
@@ -917,12 +1008,30 @@ def load_store(path=STORE):
 
 
 def write_store(path, results):
-    """Store results, one line for each case and every float with all its digits."""
+    """Store results, one line for each case."""
     lines = [
-        f"{json.dumps(name)}:{json.dumps(values, default=np.ndarray.tolist, separators=(',', ':'))}"
+        f"{json.dumps(name)}:{json.dumps(_rounded(name, values), separators=(',', ':'))}"
         for name, values in results.items()
     ]
     Path(path).write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+
+
+def _rounded(name, values):
+    """Return results as lists, with one digit more than they are compared by."""
+    if "gap" in values:  # the next larger power of ten, which is certified as well
+        values = values | {"gap": 10.0 ** np.ceil(np.log10(values["gap"]))}
+    stored = {}
+    for entry, value in values.items():
+        if entry == "params":
+            stored[entry] = {key: float(f"{number:.8g}") for key, number in value.items()}
+        elif entry in _BOUNDS:
+            stored[entry] = float(f"{float(value):.2g}")
+        else:
+            scale = _scale(entry, values)
+            allowed = CASES[name].tolerance(entry, [values, values], scale)
+            n_digits = 1 - int(np.floor(np.log10(allowed * scale)))
+            stored[entry] = np.round(value, n_digits).tolist()
+    return stored
 
 
 @dataclass(frozen=True)
@@ -945,28 +1054,44 @@ def compare(name, results, stored):
     if set(results) != set(stored):
         raise ValueError(f"{name}: entries are {sorted(results)}, stored were {sorted(stored)}")
     differences = []
+    is_clear = _is_clear(case, stored)
+    if "params" in stored and is_clear:
+        allowed = SAME_SEARCHED_POINT if case.kind == "search" else SAME_POINT
+        differences.append(
+            Difference("params", distance_of_points(results["params"], stored["params"]), allowed)
+        )
     for entry, old in stored.items():
-        new = results[entry]
-        if entry == "params":
-            if case.kind == "choice":
-                found = max(
-                    abs(new[key] / value - 1) if value else abs(new[key])
-                    for key, value in old.items()
-                )
-                differences.append(Difference(entry, found, SAME_POINT))
+        if entry in _BOUNDS or (entry == "decision" and not is_clear):
             continue
+        new = results[entry]
         if new.shape != old.shape:
             raise ValueError(f"{name}: {entry} has shape {new.shape}, stored was {old.shape}")
         # An intercept may be next to zero: it counts as a part of the decision values.
-        scale = max(
-            np.abs(stored[e]).max() for e in {entry, _SCALE_OF.get(entry, entry)} & {*stored}
-        )
-        found = float(np.abs(new - old).max() / (scale or 1.0))
+        scale = _scale(entry, stored)
+        found = float(np.abs(new - old).max() / scale)
         found = found if np.isfinite(found) else np.inf
-        differences.append(Difference(entry, found, case.tolerance(entry)))
+        allowed = case.tolerance(entry, [results, stored], scale)
+        differences.append(Difference(entry, found, allowed))
     return sorted(differences, key=lambda d: -d.found / d.allowed)
 
 
+def _is_clear(case, stored):
+    """Return whether no other point is so good that rounding could choose it."""
+    if case.kind == "search":
+        return stored["margin"] > CLEARLY_WORSE
+    if case.kind != "choice":
+        return True
+    scores = stored["mean_test_score"]
+    edge = scores.max() - TOLERANCE * abs(scores.max())
+    return (np.abs(scores - edge) > 2 * TOLERANCES["choice"]).all()
+
+
+def _scale(entry, stored):
+    names = {entry, _SCALE_OF.get(entry, entry)} & {*stored}
+    return max(np.abs(stored[name]).max() for name in names) or 1.0
+
+
+_BOUNDS = {"params", "gap", "radius", "margin"}  # what is not compared as an array
 _SCALE_OF = {"intercept": "decision"}
 
 

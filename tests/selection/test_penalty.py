@@ -52,6 +52,22 @@ def test_the_best_penalty_is_found_from_anywhere(start):
     assert found.decision.shape == (found.rows.size, 1)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_of_equal_scores_the_smallest_penalty_that_was_tried_is_taken(seed):
+    X, score = words(300)
+    rng, ticks = np.random.default_rng(seed), []
+    found = penalty.find_penalty(
+        make_data(X, (score > 0).astype(int)),
+        np.array([-2.0, -2.0, 0.5]),
+        lambda decision, truth: 0.9 * (1 + 1e-9 * rng.uniform(-1, 1)),
+        Options(),
+        np.random.RandomState(0),
+        lambda: ticks.append(1),
+    )
+    assert found.x.tolist() == [-4.0, -2.0, 0.5]
+    assert len(ticks) == 3  # one step each way
+
+
 def test_fits_are_limited(monkeypatch):
     monkeypatch.setattr(penalty, "MAX_FITS", 3)
     X, score = words(300)

@@ -11,7 +11,7 @@ from optimargin import LDMClassifierCV, ODMClassifier, ODMClassifierCV, ODMRegre
 from optimargin.designs import GramDesign
 from optimargin.held_out.newton import NewtonRefitter
 from optimargin.io import load_model, save_model
-from optimargin.kernels import KernelChoice
+from optimargin.kernels import KernelChoice, gamma_of_width
 from optimargin.objectives import ODM
 from optimargin.plotting import RelevanceDisplay
 from optimargin.selection import relevance
@@ -176,6 +176,40 @@ def test_many_samples_are_drawn_from_and_all_of_them_seen_at_the_end(monkeypatch
     X, y = noisy_moons(300)
     model = ODMClassifierCV().fit(X, y)
     assert model.feature_importances_[:2].sum() > 0.7
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_of_features_that_say_the_same_the_first_have_widths_of_their_own(monkeypatch, seed):
+    monkeypatch.setattr(relevance, "MAX_WIDTHS", 2)
+    X, y = noisy_moons(60, n_noise=0)
+    loss = loss_of(make_data(np.hstack([X, X, X]), y))
+    noise = 1 + 1e-9 * np.random.default_rng(seed).uniform(-1, 1, 9)
+    value, slope = loss(np.zeros(9))
+    monkeypatch.setattr(relevance.WidthsLoss, "__call__", lambda loss, x: (value, noise * slope))
+    steeper = int(np.abs(slope[3:5]).argmax())
+    own = np.flatnonzero(loss.groups(np.zeros(9)) < 2)
+    assert own.tolist() == [steeper, steeper + 2]
+
+
+def test_widths_whose_gain_is_rounding_are_not_taken(monkeypatch):
+    scores = iter(np.tile([0.9 + 1e-9, 0.9], 100))  # with widths, and without
+    monkeypatch.setattr(relevance, "descend", lambda loss, start, *given, **more: (start, 0.2))
+    monkeypatch.setattr(relevance, "_score", lambda *given: next(scores))
+    X, y = noisy_moons(90)
+    tuned = HeldOutLoss(make_data(X, y), None, np.random.RandomState(0))
+    x = np.array([1.0, -2.0, 0.5, 0.0])
+    decision = tuned(x, gradient=False)[0].decision
+    state = np.random.RandomState(0)
+    assert relevance.find_widths(tuned, x, decision, state, at_once=True) is None
+
+
+@pytest.mark.parametrize("digit", [-1e-15, 0.0, 1e-15])
+def test_a_width_of_two_mean_distances_is_nearly_linear_on_no_processor(digit):
+    data = make_data(*noisy_moons(60))
+    gamma = gamma_of_width(data.mean_distance * 2.0**1.0) * (1 + digit)
+    x = np.array([1.0, 0.0, 0.0])
+    assert len(relevance._starts(data, x, gamma)) == 1
+    assert len(relevance._starts(data, x, gamma / 4**0.01)) == 2
 
 
 def test_other_kernels_and_splitters_do_without():

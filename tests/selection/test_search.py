@@ -6,9 +6,11 @@ from sklearn.datasets import make_classification, make_moons
 from sklearn.metrics import balanced_accuracy_score
 
 from optimargin import LDMClassifierCV, LinearODMClassifierCV, ODMClassifierCV
+from optimargin._ties import exceeds
 from optimargin.kernels import KernelChoice
 from optimargin.objectives import ODM
 from optimargin.selection.data import SelectionData
+from optimargin.selection.descents import Evaluations
 from optimargin.selection.search import N_FINALISTS, Evaluation, HeldOutLoss, search
 
 pytestmark = pytest.mark.numbers
@@ -54,7 +56,8 @@ def test_finalists_are_judged_by_fits_without_each_fold(make, n_classes):
     assert n_points <= 12
     assert finalists.tolist() == list(range(n_points - finalists.size, n_points))
     assert 1 <= finalists.size <= N_FINALISTS
-    assert model.best_index_ == finalists[table["mean_test_score"][finalists].argmax()]
+    assert model.best_index_ in finalists
+    assert not exceeds(table["mean_test_score"][finalists], model.best_score_).any()
     assert table["rank_test_score"][model.best_index_] == 1
     # The same folds, each left out by a fit of its own.
     loss = held_out_loss(X, y, "rbf" if make is ODMClassifierCV else "linear")
@@ -89,6 +92,76 @@ def test_a_point_of_a_larger_penalty_is_judged_as_well():
     points[:, 0] = [1.0, -1.0, -3.0, -5.0, 4.0, 6.0]
     found = loss.finalists([Evaluation(x, 0.0, np.empty(0)) for x in points], np.arange(6, 0, -1))
     assert [x[0] for x in found] == [1.0, 4.0, -1.0]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_points_of_equal_scores_are_ranked_by_their_penalties(seed):
+    X, y = make_moons(60, noise=0.2, random_state=0)
+    points = np.zeros((4, 4))
+    points[:, 0] = [6.0, 1.0, 4.0, -1.0]
+    losses = 0.2 * (1 + 1e-9 * np.random.default_rng(seed).uniform(-1, 1, 4))
+    losses[3] = 0.3
+    ranked = held_out_loss(X, y).ranked(
+        [Evaluation(x, loss, np.empty(0)) for x, loss in zip(points, losses, strict=True)]
+    )
+    assert [each.x[0] for each in ranked] == [1.0, 4.0, 6.0, -1.0]
+
+
+class Plateau:
+    """A loss that takes few values, but for rounding."""
+
+    has_gradient = has_width = False
+    bounds = np.array([[0.0, 1.0], [-2.0, 3.0]])
+
+    def __init__(self, seed):
+        self._rng = np.random.default_rng(seed)
+
+    def __call__(self, x, gradient):
+        loss = (0.2 + 0.1 * (x[0] > 0.31)) * (1 + 1e-12 * self._rng.uniform(-1, 1))
+        return Evaluation(x.copy(), loss, np.empty(0)), None
+
+
+def test_simplices_do_not_depend_on_the_rounding_of_equal_losses():
+    paths = []
+    for seed in range(5):
+        evaluations = Evaluations(Plateau(seed), 100, np.inf)
+        evaluations.descend(np.array([0.4, 0.5]), 30, np.full(2, np.nan), 5e-4)
+        paths.append([each.x for each in evaluations.all])
+    for path in paths[1:]:
+        np.testing.assert_array_equal(path, paths[0])
+
+
+class Slope:
+    """A loss whose gradient is a direction and little more."""
+
+    has_gradient, has_width = True, False
+    # Parts of which no sum is exact.
+    bounds = np.array([[-0.7, 1.1], [0.1, 0.9]])
+
+    def __init__(self, steepness):
+        self.steepness = steepness
+
+    def __call__(self, x, gradient):
+        loss = 0.2 + self.steepness * (x @ [0.6, 0.8])
+        return Evaluation(x.copy(), loss, np.empty(0)), self.steepness * np.array([0.6, 0.8])
+
+
+def test_a_descent_does_not_begin_where_a_step_changes_nothing():
+    for steepness, n_evaluations in ((1e-9, 1), (1e-2, 3)):
+        evaluations = Evaluations(Slope(steepness), 100, np.inf)
+        evaluations.descend(np.array([0.2, 0.3]), 30, np.full(2, np.nan), 5e-4)
+        assert len(evaluations.all) >= n_evaluations
+        assert (len(evaluations.all) == 1) == (n_evaluations == 1)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_start_of_a_descent_is_not_evaluated_again(seed):
+    evaluations = Evaluations(Slope(0.01), 100, np.inf)
+    start = np.random.default_rng(seed).uniform(0.2, 0.8, 2)
+    evaluations(start, gradient=True)
+    evaluations.descend(start, 30, np.full(2, np.nan), 5e-4)
+    apart = np.abs([each.x - start for each in evaluations.all[1:]]).max(axis=1)
+    assert (apart > 1e-6).all()
 
 
 def test_folds_that_hold_a_whole_class_are_left_to_the_closed_form():

@@ -12,6 +12,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from optimargin import ODMClassifier
 from optimargin.designs import LandmarkDesign, RandomPivots
 from optimargin.kernels import Kernel
+from optimargin.tasks import Classification
 from tests.cases import two_classes
 
 pytestmark = [pytest.mark.quick, pytest.mark.numbers]
@@ -176,6 +177,15 @@ def test_auto_stops_where_more_landmarks_do_not_help():
     checkers = np.floor(hard).sum(axis=1) % 2
     wavy = ODMClassifier(C1=1e5, gamma=30.0, approximation="nystrom", random_state=0)
     assert wavy.fit(hard, checkers).support_.size >= 512
+
+
+@pytest.mark.parametrize("digit", [-1e-15, 0.0, 1e-15])
+def test_a_fall_of_the_error_by_the_least_share_is_not_worth_more_landmarks(monkeypatch, digit):
+    errors = iter([20 / 720, 19 / 720 * (1 + digit), 0.0])
+    monkeypatch.setattr(Classification, "held_out_error", lambda *given: next(errors))
+    X, y = moons(1000)
+    model = ODMClassifier(gamma=30.0, approximation="nystrom", random_state=0).fit(X, y)
+    assert model.support_.size == 256
 
 
 def test_several_classes_weights_and_sparse_rows():

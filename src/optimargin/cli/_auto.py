@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from optimargin._ties import ranking
 from optimargin.cli._predictions import as_classes, describe_predictions, predictions_table
 from optimargin.cli._preparation import with_steps
 from optimargin.cli._searching import search_parameters
@@ -96,8 +97,9 @@ def tune(job, machine, *, tell):
         candidates.append((found, Row(f"{found.name}, tuned", found.model, score, how, predicted)))
     # A linear model comes last, and is simpler: it wins a tie.
     candidates.reverse()
-    candidates.sort(key=lambda pair: -np.inf if pair[1].score is None else -pair[1].score)
-    return candidates[0][0], [row for _, row in candidates]
+    scores = [-np.inf if row.score is None else row.score for _, row in candidates]
+    order = list(ranking(scores))
+    return candidates[order[0]][0], [candidates[k][1] for k in order]
 
 
 def _machines(job, machine):

@@ -7,12 +7,12 @@ import numpy as np
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from optimargin._ties import exceeds
 from optimargin.calibration import CALIBRATIONS, CalibrationMap, calibrate
 from optimargin.estimators._classifier import PairwiseClassifier
 from optimargin.estimators._words import available_where
 from optimargin.tasks import one_or_all
 
-_ROUNDING = 1e-6  # of scores that do not change with a shift
 CALIBRATION: dict = {"calibration": [StrOptions(set(CALIBRATIONS)), None]}
 
 
@@ -102,7 +102,7 @@ class Probabilities(PairwiseClassifier):
         if score is not None and made.shift.any():
             # One half is where errors are fewest, which is not what every score asks for.
             kept, moved = (score(held_out.rows, each) for each in (values, values + made.shift))
-            if kept > moved + _ROUNDING:
+            if exceeds(kept, moved):
                 made = calibrate("temperature", *known, shiftable=False)
         dtype = fit.model.intercept.dtype
         found: dict[str, Any] = {"calibration_": made.attributes()}

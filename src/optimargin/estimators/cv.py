@@ -9,7 +9,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.stats import rankdata
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context, is_classifier
 from sklearn.metrics import get_scorer
 from sklearn.model_selection import check_cv
@@ -24,6 +23,7 @@ from sklearn.utils.metadata_routing import (
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from optimargin._checks import check_sparse, check_weights, checked_splits
+from optimargin._ties import place_of_best, ranks
 from optimargin._warnings import warn_user
 from optimargin.designs import canonical
 from optimargin.estimators._base import BaseLearner
@@ -358,18 +358,20 @@ class BaseSelectionCV(
             scores.append(value)
             is_finalist.append(judge is not None)
             held_out.append(HeldOutDecision(truth.rows, evaluation.decision))
-            progress.step(f", best objective {best_score():.4f}")
+            progress.step(f", best objective {scores[chosen()]:.4f}")
             if tasks.tick("evaluation"):
                 raise StopSearch
 
-        def best_score():
-            # Of points that were judged once more, where there are any: as in the results.
-            judged = [score for score, final in zip(scores, is_finalist, strict=True) if final]
-            return max(judged or scores)
+        def chosen():
+            # Of points that were judged once more, where there are any.
+            among = np.flatnonzero(is_finalist) if any(is_finalist) else np.arange(len(scores))
+            roughness = data.objective_type.roughness
+            best = place_of_best(np.take(scores, among), lambda k: roughness(points[among[k]]))
+            return among[best]
 
         def results():
             table = _table(points[: len(scores)], np.array(scores), np.array(is_finalist))
-            best = table["rank_test_score"].argmin()
+            best = chosen()
             return {"cv_results_": table, **choice(table, best, plain_scores[best])}
 
         try:
@@ -392,7 +394,7 @@ class BaseSelectionCV(
                     finalists = finalists[:1]  # which tells nothing new about the others
                 for x in finalists:
                     visit(judge(x, gradient=False)[0], judge)
-            progress.end(f", best objective {best_score():.4f}")
+            progress.end(f", best objective {scores[chosen()]:.4f}")
         except StopSearch:
             pass
         except KeyboardInterrupt:
@@ -543,15 +545,21 @@ def _scored(criterion, decisions, truth, points):
 
 
 def _table(points, mean, is_finalist=None):
-    """Return `cv_results_`; points that were judged once more rank before all others."""
+    """Return `cv_results_`; points that were judged once more rank before all others.
+
+    Ties share a rank, as equal scores do in scikit-learn's searches: the chosen point is one of
+    those of rank one.
+    """
     table: dict = {f"param_{name}": np.array([p[name] for p in points]) for name in points[0]}
     table["params"] = points
     table["mean_test_score"] = mean
-    worst_last = np.where(np.isnan(mean), np.inf, -mean)
-    if is_finalist is not None:
-        table["is_finalist"] = is_finalist
-        worst_last = np.where(is_finalist, worst_last, worst_last + np.ptp(mean) + 1)
-    table["rank_test_score"] = rankdata(worst_last, method="min").astype(int)
+    if is_finalist is None:
+        table["rank_test_score"] = ranks(mean)
+        return table
+    table["is_finalist"] = is_finalist
+    table["rank_test_score"] = np.empty(len(mean), dtype=int)
+    table["rank_test_score"][is_finalist] = ranks(mean[is_finalist])
+    table["rank_test_score"][~is_finalist] = is_finalist.sum() + ranks(mean[~is_finalist])
     return table
 
 

@@ -15,7 +15,7 @@ from optimargin.held_out.small import GramRefitter
 from optimargin.objectives import AdditiveObjective
 from optimargin.training.plan import plan_refitter
 
-_ROUGH_TOL = 1e-9  # relative gap of problems in few dimensions, whose products may be in float32
+_ROUGH_TOL = 1e-9  # relative gap of problems whose products are in float32
 
 
 @dataclass(frozen=True)
@@ -68,10 +68,13 @@ class FoldedData:
     design : FeatureSpaceDesign or None
         None where the features will be told later (`NewtonRefitter.change_design`).
     folds : Folds
+    dtype : numpy dtype
+        The precision of products over samples.
     """
 
     design: Any
     folds: Any
+    dtype: Any
 
 
 @singledispatch
@@ -103,9 +106,8 @@ def _(data: KernelData, objective_type, targets, fit_intercept):
 
 @make_refitter.register
 def _(data: FoldedData, objective_type, targets, fit_intercept):
-    return NewtonRefitter(
-        data.design, targets, fit_intercept, folds=data.folds, tol=_ROUGH_TOL, exact=False
-    )
+    rough = {"tol": _ROUGH_TOL, "exact": False} if data.dtype == np.float32 else {}
+    return NewtonRefitter(data.design, targets, fit_intercept, folds=data.folds, **rough)
 
 
 @make_refitter.register

@@ -302,7 +302,7 @@ class SelectionData:
                 squared_distances(X, landmarks).astype(plan.dtype),
                 squared_distances(landmarks).astype(np.float64),
             )
-        data = FoldedData(design, folds)
+        data = FoldedData(design, folds, plan.dtype)
         return self._refit(data, self.objective_type, targets, self.fit_intercept), values
 
     def _gram(self, gamma, train, weight, test=None):

@@ -11,6 +11,7 @@ from joblib import effective_n_jobs
 from sklearn.utils._param_validation import Interval
 
 from optimargin._threads import one_thread
+from optimargin._ties import place_of_best
 from optimargin.kernels import gamma_of_width
 
 _SMALL = 1000  # samples up to which BLAS threads do not pay
@@ -79,20 +80,11 @@ class Grid:
         return int(np.ravel_multi_index(place, shape)) * n_gammas + g
 
     def smoothest_best(self, scores):
-        """Return the number of the best point; of equal ones that of the smoothest model.
+        """Return the number of the best point, of ties that of the smoothest model.
 
-        What is smoother, `Objective.smoother` says.
+        What are ties, `optimargin._ties` says; what is smoother, `Objective.smoother`.
         """
-        scores = np.where(np.isnan(scores), -np.inf, scores)
-        best = np.flatnonzero(scores >= scores.max() - 1e-12)
-
-        def roughness(p):
-            point = self.points[p]
-            return [
-                sign * point.get(name, 0.0) for name, sign in self.objective_type.smoother.items()
-            ]
-
-        return int(min(best, key=roughness))
+        return place_of_best(scores, lambda k: self.objective_type.roughness(self.points[k]))
 
 
 def make_grid(data, given, gammas, widths, allowed):

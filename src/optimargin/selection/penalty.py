@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from optimargin._ties import exceeds, place_of_best
 from optimargin.selection.search import StopSearch
 from optimargin.systems import Folds
 from optimargin.training import train
@@ -78,7 +79,7 @@ def find_penalty(data, x, criterion, options, random_state, tick=lambda: None) -
         default = data.objective_type.default_x
         if default is not None and default.size > 1 and trials.n_left > 0:
             other = np.append(best.x[0], default[1:])
-            if trials(other).score > best.score:
+            if exceeds(trials(other).score, best.score):
                 _climb(trials, other)
     except StopSearch:
         pass
@@ -92,7 +93,7 @@ def _climb(trials, x):
         best = trials(x)
         while trials.n_left > 0 and low < best.x[0] + direction < high:
             trial = trials(np.append(best.x[0] + direction, x[1:]))
-            if trial.score <= best.score:
+            if not exceeds(trial.score, best.score):
                 break
             best = trial
         if best.x[0] != x[0]:
@@ -129,8 +130,14 @@ class _Trials:
 
     @property
     def best(self):
-        """The best one so far, or None."""
-        return max(self._known.values(), key=lambda each: each.score, default=None)
+        """The best one so far, of ties that of the smoothest model, or None."""
+        known = list(self._known.values())
+        return known[self._chosen(known)] if known else None
+
+    def _chosen(self, known):
+        kind, unit = self._data.objective_type, self._data.unit
+        scores = [each.score for each in known]
+        return place_of_best(scores, lambda k: kind.roughness(kind.at(known[k].x, unit)))
 
     def __call__(self, x):
         """Return what a point is worth."""
@@ -167,7 +174,7 @@ class _Trials:
         alike.sort(key=lambda each: each.x[0])
         tried = np.array([each.x[0] for each in alike])
         scores = np.array([each.score for each in alike])
-        k = int(scores.argmax())
+        k = self._chosen(alike)
         if not 0 < k < tried.size - 1:
             return None
         near, values = tried[k - 1 : k + 2], scores[k - 1 : k + 2]

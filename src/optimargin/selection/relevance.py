@@ -32,6 +32,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.sparse import issparse
 
+from optimargin._ties import TOLERANCE, exceeds, largest, place_of_best
 from optimargin.kernels import gamma_of_width, squared_distances
 from optimargin.selection.search import HeldOutLoss, climb
 from optimargin.systems import Folds
@@ -51,6 +52,7 @@ _FEW_STEPS = 10  # where it only has to tell which start, or whether widths, pro
 _LARGEST_DENSE = 20_000_000  # elements of sparse data that are made dense
 _BOUND = 5.0  # of log2 width, from the common one
 _MAX_LAST = 15  # evaluations with all samples
+_RTOL = 1e-3  # fall of the loss by a step, relative to itself, below which a descent ends
 _STEP = 0.3  # first step, in log2 width
 _SHARE = 0.03  # first step of the other coordinates, in widths of their bounds
 _NEARLY_LINEAR = 1.0  # log2 of a common width, in mean distances
@@ -169,7 +171,7 @@ class WidthsLoss:
             return np.arange(self.n_features)
         slope = np.abs(self(x)[1][self.n_loss :])
         groups = np.full(self.n_features, MAX_WIDTHS)
-        groups[np.argsort(-slope, kind="stable")[:MAX_WIDTHS]] = np.arange(MAX_WIDTHS)
+        groups[largest(slope, MAX_WIDTHS)] = np.arange(MAX_WIDTHS)
         return groups
 
 
@@ -201,7 +203,7 @@ def descend(loss, start, tick=lambda: None, *, together=False, max_evals=_STEPS)
     groups = np.zeros(loss.n_features, dtype=np.intp) if together else loss.groups(start)
     n_groups = groups.max() + 1
     step = np.concatenate([_SHARE * np.ptp(bounds, axis=1), np.full(n_groups, _STEP)])
-    best = {"value": np.inf, "x": start}
+    best: dict[str, Any] = {"value": np.inf, "x": None}
 
     def point(u):
         moved = u * step
@@ -214,13 +216,13 @@ def descend(loss, start, tick=lambda: None, *, together=False, max_evals=_STEPS)
         apart = at[n_loss:] - at[n_loss:].mean()
         value += PENALTY / n_samples * (apart @ apart)
         slope[n_loss:] += 2 * PENALTY / n_samples * apart
-        if value < best["value"]:
+        if best["x"] is None or exceeds(best["value"], value):
             best.update(value=value, x=at)
         by_group = np.bincount(groups, slope[n_loss:], minlength=n_groups)
         return value, np.concatenate([slope[:n_loss] * is_free, by_group]) * step
 
     first = np.linalg.norm(evaluate(np.zeros(step.size))[1])
-    if first == 0:
+    if first <= _RTOL * abs(best["value"]):
         return start, best["value"]
     # In units in which the first step, along the gradient, is of length one.
     low = np.concatenate([bounds[:, 0] - start[:n_loss], np.full(n_groups, -_BOUND)]) / step
@@ -236,7 +238,7 @@ def descend(loss, start, tick=lambda: None, *, together=False, max_evals=_STEPS)
         jac=True,
         method="L-BFGS-B",
         bounds=list(zip(low, high, strict=True)),
-        options={"maxfun": max_evals, "maxiter": 25, "maxls": 10, "ftol": 1e-3, "gtol": 1e-7},
+        options={"maxfun": max_evals, "maxiter": 25, "maxls": 10, "ftol": _RTOL, "gtol": 1e-7},
     )
     return best["x"], best["value"]
 
@@ -293,7 +295,8 @@ def find_widths(
             some = np.flatnonzero(left_out)[block::N_BLOCKS]
             new, old = (_score(guide, data, used, values, some) for values in (after, before))
             gains.append(new - old)
-        if k > 0 and np.mean(gains) <= 0:
+        # Scores of guides are of the order of one, and so is what rounding adds to them.
+        if k > 0 and np.mean(gains) <= TOLERANCE:
             return None  # the other folds would have to make up for it
     if np.mean(gains) <= MARGIN * np.std(gains, ddof=1) / np.sqrt(len(gains)):
         return None
@@ -337,7 +340,7 @@ def _confirmed_by_others(every, drawn, common, found, x, gamma, guide):
         rows = loss.rows
         others = np.flatnonzero(~np.isin(every.rows[rows], drawn))
         scores.append(guide.score(decision[others], every.truth(rows[others])))
-    if scores[1] <= scores[0]:
+    if not exceeds(scores[1], scores[0]):
         return None
     return Widths(x, gamma, scores[1], every.rows[rows[others]], decision[others])
 
@@ -354,7 +357,7 @@ def _promise(data, x, gamma, guide, random_state, tick):
             return False
         loss = WidthsLoss(data, kept, gamma, guide, random_state, n_repeats=1)
         common, _ = descend(loss, _common(x, data), tick, together=True, max_evals=_FEW_STEPS // 2)
-        found, _ = _lowest(loss, _starts(data, x, gamma), tick, _FEW_STEPS)
+        _, found = _lowest(loss, _starts(data, x, gamma), tick, _FEW_STEPS)
         truth = data.truth(others)
         old, new = (guide.score(loss.decide(at, others), truth) for at in (common, found))
         gains.append((new - old) / max(1.0 - old, np.finfo(float).tiny))
@@ -375,7 +378,7 @@ def _last_steps(data, x, gamma, guide, random_state, tick):
     start = np.clip(np.append(x, of_one), *loss.bounds.T)
     middle = loss.middle(random_state)  # some of many samples go all the way
     evaluations = climb(middle or loss, [start], _MAX_LAST, lambda evaluation: tick())
-    best = min(evaluations, key=lambda each: each.loss)
+    best = next(loss.ranked(evaluations))
     if middle is not None:
         best, _ = loss(best.x, gradient=False)
     return best.x[:-1], loss.parameters(best.x)["gamma"], (loss, best.decision)
@@ -401,15 +404,16 @@ def _starts(data, x, gamma):
     starts = [_common(x, data)]
     default = data.objective_type.default_x
     away = 0.5 * np.log2(gamma_of_width(data.mean_distance) / gamma)
-    if default is not None and away > _NEARLY_LINEAR:
+    if default is not None and exceeds(away, _NEARLY_LINEAR):  # widths have two digits
         starts.append(_common(_quadratic(data, default), data, -away))
     return starts
 
 
 def _lowest(loss, starts, tick, max_evals):
-    """Return the lowest point of descents, and its loss."""
+    """Return the number of the descent that ends lowest, of ties the first, and its end."""
     descents = [descend(loss, start, tick, max_evals=max_evals) for start in starts]
-    return min(descents, key=lambda found: found[1])
+    k = place_of_best([-value for _, value in descents])
+    return k, descents[k][0]
 
 
 def _start(data, used, x, gamma, guide, random_state, tick):
@@ -418,7 +422,7 @@ def _start(data, used, x, gamma, guide, random_state, tick):
     if len(starts) == 1:
         return starts[0]
     loss = WidthsLoss(data, used, gamma, guide, random_state)
-    return min(starts, key=lambda start: descend(loss, start, tick, max_evals=_FEW_STEPS)[1])
+    return starts[_lowest(loss, starts, tick, _FEW_STEPS)[0]]
 
 
 def _lacks_a_class(data, rows):

@@ -28,12 +28,12 @@ from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import minimize
-from scipy.stats import qmc
 
 from optimargin._threads import one_blas_thread, one_thread
+from optimargin._ties import ranking
 from optimargin.kernels import gamma_of_width
 from optimargin.selection.criteria import Criterion, SmoothAccuracy
+from optimargin.selection.descents import APART, Evaluations, OutOfBudget
 from optimargin.selection.parts import closed_form_part, exact_part
 from optimargin.systems import Folds
 from optimargin.tasks import Classification
@@ -43,8 +43,6 @@ N_REPEATS = 3
 _SMALL = 1500  # samples up to which points are so cheap that threads wait more than they work
 _SMALL_LINEAR = 5000  # the same of linear models
 N_FINALISTS = 3  # points that are judged once more
-_APART = 0.05  # of the bounds, in some parameter, for two finalists to differ
-_OTHER_HILL = 1.0  # in log2 of the width, for two first looks to lead to different ends
 _LARGER = 2.0  # in log2 of the penalty, for the finalist that the closed form may underrate
 _EXACT_UP_TO = 500  # samples up to which fits without each fold are cheap
 _CHEAP_UP_TO = 300  # samples up to which a second descent is
@@ -64,8 +62,6 @@ _MIDDLE_SHARE = 0.25  # this share,
 _MIDDLE = (1000, 5000)  # within these numbers;
 _LAST = 3  # evaluations, at most, of all samples after that
 _SHAPE = np.array([1.0, -2.0, 0.5])  # from the best quadratic loss to one with a band
-_STEP = 0.1  # of a descent, the first one, in widths of the bounds
-_EDGE = 0.15  # of the first simplex, in widths of the bounds
 _LN2 = float(np.log(2.0))
 # log2 of the width in mean distances
 WIDTH_BOUNDS = (-3.5, 2.5)
@@ -266,11 +262,10 @@ class HeldOutLoss:
         """Return the coordinates of points to be judged once more, to two digits.
 
         These are the best points that are not alike, and the best one of a larger penalty. Two
-        digits are finer than the loss can tell apart, and make the choice independent of rounding
-        errors.
+        digits are finer than the loss can tell apart, and hide what rounding does to descents.
         """
-        apart = _APART * np.ptp(self.bounds, axis=1)
-        ranked = [evaluations[k].x for k in np.argsort(scores)[::-1]]
+        apart = APART * np.ptp(self.bounds, axis=1)
+        ranked = [each.x for each in self.ranked(evaluations, scores)]
         larger = [x for x in ranked if x[0] > ranked[0][0] + _LARGER]
         chosen: list[np.ndarray] = []
         for x in [ranked[0], *larger[:1], *ranked[1:]]:
@@ -278,6 +273,13 @@ class HeldOutLoss:
             if all((np.abs(x - other) > apart).any() for other in chosen):
                 chosen.append(x)
         return chosen[:N_FINALISTS]
+
+    def ranked(self, evaluations, scores=None):
+        """Yield evaluations, the best first, by scores or by their losses; see `_ties`."""
+        scores = [-each.loss for each in evaluations] if scores is None else scores
+        kind = self.data.objective_type
+        found = ranking(scores, lambda k: kind.roughness(self.parameters(evaluations[k].x)))
+        return (evaluations[k] for k in found)
 
     def _gamma(self, log2_width):
         return float(gamma_of_width(self.data.mean_distance * 2.0**log2_width))
@@ -316,85 +318,8 @@ def _flat(decision):
     return decision.reshape(-1, decision.shape[-1])
 
 
-class _OutOfBudget(Exception):
-    """Ends a descent when the evaluations are used up, or the time is."""
-
-
 class StopSearch(Exception):
     """Raised by one who visits evaluations, to end the search."""
-
-
-class _Evaluations:
-    """Evaluations of one loss, within a number of them and a time.
-
-    Points that were evaluated are not evaluated again.
-    """
-
-    def __init__(self, loss, max_evals, deadline, visit=None):
-        self.loss, self.max_evals = loss, max_evals
-        self.all: list[Evaluation] = []
-        self._deadline, self._visit = deadline, visit
-        self._known: dict = {}
-
-    @property
-    def n_left(self):
-        """How many more may be made."""
-        return self.max_evals - len(self.all)
-
-    def __call__(self, x, gradient):
-        """Return the loss and the gradient at `x`."""
-        gradient = gradient and self.loss.has_gradient
-        known = self._known.get(x.tobytes())
-        if known is not None and (known[1] is not None or not gradient):
-            return known
-        if self.n_left < 1 or (self.all and time.monotonic() > self._deadline):
-            raise _OutOfBudget
-        evaluation, slope = self.loss(x, gradient)
-        self._known[x.tobytes()] = evaluation.loss, slope
-        self.all.append(evaluation)
-        if self._visit is not None:
-            self._visit(evaluation)
-        return evaluation.loss, slope
-
-    def best(self, n_points, *, hills=False):
-        """Return the best points that are not alike, or that are on different hills.
-
-        Hills differ by their widths.
-        """
-        apart = _APART * np.ptp(self.loss.bounds, axis=1)
-        if hills and self.loss.has_width:
-            apart[:-1], apart[-1] = np.inf, _OTHER_HILL
-        chosen: list[np.ndarray] = []
-        for evaluation in sorted(self.all, key=lambda each: each.loss):
-            if all((np.abs(evaluation.x - other) > apart).any() for other in chosen):
-                chosen.append(evaluation.x)
-        return chosen[:n_points]
-
-    def spread(self, n_points, fixed, random_state):
-        """Look at points all over the box where the search begins."""
-        free = np.isnan(fixed)
-        box = self.loss.spread[free]
-        sobol = qmc.Sobol(len(box), rng=np.random.default_rng(random_state.randint(2**31)))
-        points = qmc.scale(sobol.random(1 << max(n_points - 1, 0).bit_length()), *box.T)
-        for point in points[:n_points]:
-            x = fixed.copy()
-            x[free] = point
-            self(x, gradient=False)
-
-    def descend(self, start, max_evals, fixed, rtol):
-        """Go downhill from a point, within bounds, where coordinates are not fixed."""
-        free = np.isnan(fixed)
-        low, width = self.loss.bounds[free, 0], np.ptp(self.loss.bounds[free], axis=1)
-        has_gradient = self.loss.has_gradient
-
-        def in_cube(z):
-            # Scaled to the unit cube, so that one step length suits all parameters.
-            x = start.copy()
-            x[free] = low + z * width
-            value, slope = self(x, gradient=has_gradient)
-            return (value, slope[free] * width) if has_gradient else value
-
-        _descend(in_cube, (start[free] - low) / width, max_evals, rtol, has_gradient)
 
 
 def search(
@@ -438,11 +363,11 @@ def search(
     now = time.monotonic()
     anywhere = np.full(len(loss.bounds), np.nan)
     if looks is None or max_evals < _FEWEST:
-        every = _Evaluations(loss, max_evals, now + max_time, visit)
+        every = Evaluations(loss, max_evals, now + max_time, visit)
         _look_around(every, anywhere, random_state, rtol)
         return every.all
     fixed = anywhere if loss.quadratic is None else loss.quadratic
-    some = _Evaluations(looks, round(_LOOKS_SHARE * max_evals), now + _LOOKS_SHARE * max_time)
+    some = Evaluations(looks, round(_LOOKS_SHARE * max_evals), now + _LOOKS_SHARE * max_time)
     _look_around(some, fixed, random_state, rtol)
     starts, n_left = some.best(2, hills=True), max_evals - len(some.all)
     if middle is None:
@@ -450,9 +375,9 @@ def search(
     found = climb(middle, starts, n_left - _LAST, deadline=now + max_time, rtol=rtol)
     if expect is not None:
         expect(_LAST + N_FINALISTS)
-    every = _Evaluations(loss, _LAST, now + max_time, visit)
+    every = Evaluations(loss, _LAST, now + max_time, visit)
     within = loss.quadratic if loss.stays_quadratic else anywhere
-    _climb_from(every, [min(found, key=lambda each: each.loss).x], within, 1, rtol)
+    _climb_from(every, [next(middle.ranked(found)).x], within, 1, rtol)
     return every.all
 
 
@@ -488,7 +413,7 @@ def climb(loss, starts, max_evals, visit=None, deadline=np.inf, expect=None, rto
     n_left = min(max_evals, len(starts) + n_descents * _DESCENT)
     if expect is not None:
         expect(n_left + N_FINALISTS)
-    every = _Evaluations(loss, n_left, deadline, visit)
+    every = Evaluations(loss, n_left, deadline, visit)
     _climb_from(every, starts, within, n_descents, rtol)
     return every.all
 
@@ -503,7 +428,7 @@ def _look_around(evaluations, fixed, random_state, rtol):
             share = evaluations.n_left // (len(starts) - k)
             if share > 0:
                 evaluations.descend(start, share, fixed, rtol)
-    except _OutOfBudget:
+    except OutOfBudget:
         pass
 
 
@@ -516,30 +441,5 @@ def _climb_from(evaluations, starts, fixed, n_descents, rtol):
             share = evaluations.n_left // (n_descents - k)
             if share > 0:
                 evaluations.descend(start, share, fixed, rtol)
-    except _OutOfBudget:
+    except OutOfBudget:
         pass
-
-
-def _descend(function, start, max_evals, rtol, has_gradient):
-    """Minimise within the unit cube."""
-    if has_gradient:
-        _, slope = function(start)
-        steepness = _STEP * np.linalg.norm(slope)
-        if steepness == 0:
-            return
-
-        def scaled(u):
-            # In these units the first step, along the gradient, is of length one.
-            value, slope = function(np.clip(start + _STEP * u, 0.0, 1.0))
-            return value / steepness, _STEP * slope / steepness
-
-        bounds = list(zip(-start / _STEP, (1.0 - start) / _STEP, strict=True))
-        options = {"maxfun": max_evals, "maxls": 8, "ftol": rtol, "gtol": 1e-3}
-        zeros = np.zeros_like(start)
-        minimize(scaled, zeros, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
-        return
-    bounds = [(0.0, 1.0)] * start.size
-    # From the start towards the middle of the cube along each axis.
-    simplex = np.vstack([start, start + np.diag(np.where(start < 0.5, _EDGE, -_EDGE))])
-    options = {"initial_simplex": simplex, "maxfev": max_evals, "xatol": 0.01, "fatol": rtol}
-    minimize(function, start, method="Nelder-Mead", bounds=bounds, options=options)

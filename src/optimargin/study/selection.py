@@ -5,6 +5,7 @@ from sklearn.model_selection import cross_val_score
 from sklearn.svm import SVC
 from sklearn.utils.extmath import safe_sparse_dot
 
+from optimargin._ties import exceeds, place_of_best
 from optimargin.designs import GramDesign
 from optimargin.held_out.ldm import LDMBoxRefitter
 from optimargin.held_out.refitter import GramTest
@@ -48,8 +49,8 @@ def choose(problem, solve, points):
         for train, test in problem.folds:
             decision = solve(K[np.ix_(train, train)], problem.y[train], K[np.ix_(test, train)])
             scores += (np.where(decision > 0, 1, -1) == problem.y[test]).mean(axis=1)
-        k = int(scores.argmax())
-        if scores[k] > best_score + 1e-12:
+        k = place_of_best(scores)
+        if exceeds(scores[k], best_score):
             best_score = scores[k]
             best = dict(points[k]) if width is None else {**points[k], "width": width}
     return best
@@ -116,7 +117,7 @@ def choose_by_refits(problem, build, points):
         cross_val_score(build(problem, point), problem.X, problem.y, cv=problem.folds).mean()
         for point in points
     ]
-    return points[int(np.argmax(scores))]
+    return points[place_of_best(scores)]
 
 
 def with_widths(problem, points):

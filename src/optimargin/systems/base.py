@@ -106,7 +106,9 @@ class Form:
     def contract(self, slope):
         """Return the derivative by a parameter that changes the kernel values by `slope`."""
         if self.rows is not None:
-            slope = slope[:, self.rows] if self.of == "test" else slope[np.ix_(self.rows, self.rows)]
+            slope = (
+                slope[:, self.rows] if self.of == "test" else slope[np.ix_(self.rows, self.rows)]
+            )
         moved = slope @ self.coef.T.astype(slope.dtype, copy=False)
         return float(np.vdot(self.left.T, moved))
 

@@ -6,6 +6,7 @@ from functools import partial
 import numpy as np
 
 from optimargin._linalg import Factor
+from optimargin._ties import exceeds
 from optimargin.designs import LandmarkDesign, RandomPivots
 from optimargin.kernels.prepared import check_values
 from optimargin.solvers import Newton
@@ -139,7 +140,7 @@ class _LandmarkTraining:
         from optimargin.held_out.closed_form import leave_one_out
 
         solver = Newton(tol=self._options.tol, max_iter=self._options.max_iter)
-        size, starts, error = min(_AUTO_FIRST, self._last), None, np.inf
+        size, starts, error = min(_AUTO_FIRST, self._last), None, None
         while True:
             stage = self.stage(size)
             starts = _solved(stage.problems, starts, solver)
@@ -149,7 +150,7 @@ class _LandmarkTraining:
                     for problem, start in zip(stage.problems, starts, strict=True)
                 ]
             )
-            worth_more = left_out < (1 - _WORTH_DOUBLING) * error
+            worth_more = error is None or exceeds((1 - _WORTH_DOUBLING) * error, left_out)
             error = left_out
             if stage.landmarks.complete or size == self._last or not worth_more:
                 return stage, starts

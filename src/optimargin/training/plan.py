@@ -70,6 +70,7 @@ _ALL_LANDMARKS_UP_TO = 300  # samples up to which inverses of their matrix cost 
 _SHARED_UP_TO = 700  # the same where one inverse serves several outputs
 _LANDMARKS_PER_ROOT = 10.0  # of the number of samples
 _MOST_LANDMARKS = 1000
+_DOUBLE_LANDMARKS_UP_TO = 1500  # samples up to which double precision costs little
 _LANDMARK_VALUES = 4e7  # kernel values up to which some copies of them fit into a gigabyte
 _PAIRS_OPERATIONS = 3e10  # of folds of all pairs of classes at one point of a search
 _SEARCH_OVER_SAMPLES = 2000  # whose matrix is inverted at every point of a search
@@ -306,7 +307,9 @@ def plan_folds(objective_type, X, n_asked: Sequence[int], kernel) -> FoldsPlan:
         few = few and 2 * _folds_cost(n_asked, n_landmarks) < _folds_cost(n_asked, None)
     if not (is_band and kernel.has_width and few):
         return FoldsPlan(False)
-    return FoldsPlan(True, n_landmarks, np.dtype(np.float32))
+    # In single precision rounding is enough to lead a search elsewhere on another processor.
+    is_cheap = n_samples <= _DOUBLE_LANDMARKS_UP_TO
+    return FoldsPlan(True, n_landmarks, np.dtype(np.float64 if is_cheap else np.float32))
 
 
 def _folds_cost(n_asked, n_landmarks):
