@@ -145,7 +145,8 @@ def test_the_next_solve_goes_on_from_the_last_and_ends_as_a_first_one(data, log_
 def test_other_folds_than_those_whose_sums_are_kept_are_left_out_as_well(data):
     X, targets, _ = data
     others = Folds.stratified(np.zeros(N_SAMPLES, int), 4, 1, np.random.RandomState(1))
-    refitter = make_refitter(FoldedData(PlainFeatures.of(X), data[2], np.float64), ODM, targets, True)
+    folded = FoldedData(PlainFeatures.of(X), data[2], np.float64)
+    refitter = make_refitter(folded, ODM, targets, True)
     expected = make_refitter(LinearData(X), ODM, targets, True)
     for objective in OBJECTIVES:
         check_same(
