@@ -240,6 +240,7 @@ print(json.dumps({
         for p in pools
     ],
     "threads of our loops": _threads.max_threads(),
+    "OpenMP": b"omp_get_max_threads" in pathlib.Path(_threads.__file__).read_bytes(),
     "clones": b"arch_haswell" in pathlib.Path(_losses.__file__).read_bytes(),
     "NumPy's instructions": np.show_config(mode="dicts")["SIMD Extensions"].get("found", []),
     "Python": sys.version.split()[0],
