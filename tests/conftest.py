@@ -12,6 +12,8 @@ from tests.regular_sets import MISSING
 settings.register_profile("reproducible", derandomize=True, deadline=None, database=None)
 settings.load_profile("reproducible")
 
+os.environ.setdefault("MPLBACKEND", "agg")  # no windows
+
 
 @pytest.fixture(autouse=True, scope="session")
 def _blas_threads(worker_id):

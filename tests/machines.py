@@ -7,14 +7,15 @@
 OpenBLAS has code for several kinds of processors, and rounds differently in each and with every
 number of threads. So does NumPy, and so do our own loops. What a machine has here is asked of the
 libraries, not taken for granted; one that this processor cannot be, or that equals another that
-ran, is skipped and the reason is printed. What has passed is not run again until a file changes
-(``--again`` runs it nevertheless), so a run that was stopped goes on where it ended.
+ran, is skipped and the reason is printed. What has passed is not run again until a file or a
+package changes (``--again`` runs it nevertheless): a run that was stopped goes on where it ended.
 
 Those that need another build or other versions get an environment in ``build/machines``.
 """
 
 import argparse
 import hashlib
+import importlib.metadata
 import json
 import os
 import shutil
@@ -77,7 +78,7 @@ MACHINES = {
     **{core: Machine(core=core) for core in CORES},
     **{f"threads-{n}": Machine(threads=n) for n in (1, 2, 4)},
     "plain-numpy": Machine(plain_numpy=True),
-    "no-openmp": Machine(threads=2, setup="-Dopenmp=disabled"),
+    "no-openmp": Machine(setup="-Dopenmp=disabled"),
     "no-clones": Machine(setup="-Dvector_clones=false"),
     "oldest": Machine(versions="oldest"),
     "prereleases": Machine(versions="prereleases", by_name=True),
@@ -128,13 +129,12 @@ def run(name, whole, store):
     # Two processes of one thread for two cores; several threads have the cores for themselves.
     n_processes = 0 if machine.threads > 1 else os.cpu_count()
     command = [python, "-m", "pytest", "-n", str(n_processes), "-q", "-p", "no:cacheprovider"]
+    if not whole:
+        command += ["-m", "numbers and not slow"]
+    if machine.versions:
+        command += ["--disable-warnings"]  # packages of different age warn about each other
     start = time.perf_counter()
-    done = subprocess.run(
-        [*command, *([] if whole else ["-m", "numbers and not slow"])],
-        cwd=ROOT,
-        env=environment,
-        check=False,
-    )
+    done = subprocess.run(command, cwd=ROOT, env=environment, check=False)
     seconds = time.perf_counter() - start
     if done.returncode:
         return f"failed in {seconds:.0f} s: {words}"
@@ -235,11 +235,12 @@ for dtype in (np.float32, np.float64):  # a processor without an instruction end
     A = rng.normal(size=(300, 300)).astype(dtype)
     scipy.linalg.eigh(A @ A.T), np.linalg.svd(A), scipy.linalg.solve(A, A[:, :3])
 print(json.dumps({
-    "BLAS": [
-        f"{p['internal_api']} {p['version']} {p.get('architecture')}, threads: {p['num_threads']}"
+    "BLAS x threads": [
+        f"{p['internal_api']} {p['version']} {p.get('architecture')} x {p['num_threads']}"
         for p in pools
     ],
     "threads of our loops": _threads.max_threads(),
+    "OpenMP": b"omp_get_max_threads" in pathlib.Path(_threads.__file__).read_bytes(),
     "clones": b"arch_haswell" in pathlib.Path(_losses.__file__).read_bytes(),
     "NumPy's instructions": np.show_config(mode="dicts")["SIMD Extensions"].get("found", []),
     "Python": sys.version.split()[0],
@@ -290,12 +291,15 @@ class Store:
 
 
 def state():
-    """Return a word that changes when a file that the tests depend on does."""
-    folders = [path for name in ("src", "tests") for path in (ROOT / name).rglob("*")]
-    files = [path for path in folders if path.is_file() and "__pycache__" not in path.parts]
+    """Return a word that changes with the files that tests read and the packages they use."""
+    folders = ("src", "tests", "docs", "benchmarks", "examples")
+    paths = [*ROOT.iterdir(), *(path for name in folders for path in (ROOT / name).rglob("*"))]
     digest = hashlib.sha256()
-    for path in sorted([*files, *ROOT.glob("meson.*"), ROOT / "pyproject.toml"]):
-        digest.update(path.as_posix().encode() + path.read_bytes())
+    for path in sorted(paths):
+        if path.is_file() and path.suffix != ".pyc" and not path.name.startswith("."):
+            digest.update(path.as_posix().encode() + path.read_bytes())
+    for package in sorted(f"{d.name} {d.version}" for d in importlib.metadata.distributions()):
+        digest.update(package.encode())
     return digest.hexdigest()
 
 

@@ -57,7 +57,7 @@ class RandomProblem:
         if self.duplicates:
             copied = rng.integers(0, m, size=m // 2)
             X[rng.permutation(m)[: m // 2]] = X[copied]
-        if self.constant_column:
+        if self.constant_column and d > 1:  # alone it would leave kernels without a scale
             X[:, 0] = 3.0
         if self.bad_scales:
             X *= 10.0 ** rng.integers(-3, 4, size=d)

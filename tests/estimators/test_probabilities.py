@@ -216,7 +216,7 @@ def test_several_classes_have_a_roc_auc():
 
 
 def test_calibration_display_and_tuned_thresholds():
-    pytest.importorskip("matplotlib").use("agg")
+    pytest.importorskip("matplotlib")
     X, y = data()
     model = ODMClassifier(calibration="sigmoid").fit(X, y)
     display = CalibrationDisplay.from_estimator(model, X, y, n_bins=5)

@@ -14,8 +14,7 @@ from optimargin import LinearODMClassifier, ODMClassifier
 from optimargin.margins import MarginDistribution, margin_distribution
 from optimargin.plotting import MarginDistributionDisplay
 
-matplotlib = pytest.importorskip("matplotlib")
-matplotlib.use("Agg")
+plt = pytest.importorskip("matplotlib.pyplot")
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +30,7 @@ def odm(data):
 @pytest.fixture(autouse=True)
 def close_figures():
     yield
-    matplotlib.pyplot.close("all")
+    plt.close("all")
 
 
 def legend(display):
@@ -154,7 +153,7 @@ def test_few_samples_get_few_bins():
 
 @pytest.mark.parametrize("style", ["cumulative", "histogram"])
 def test_the_legend_covers_no_data(odm, data, style):
-    figure, ax = matplotlib.pyplot.subplots(layout="constrained")
+    figure, ax = plt.subplots(layout="constrained")
     MarginDistributionDisplay.from_estimator(odm, *data, style=style, ax=ax)
     ax.set_title("A title")
     figure.canvas.draw()
@@ -165,7 +164,7 @@ def test_the_legend_covers_no_data(odm, data, style):
 
 
 def test_without_a_layout_the_legend_is_inside(odm, data):
-    figure, ax = matplotlib.pyplot.subplots()
+    figure, ax = plt.subplots()
     MarginDistributionDisplay.from_estimator(odm, *data, ax=ax)
     figure.canvas.draw()
     assert ax.get_window_extent().contains(*ax.get_legend().get_window_extent().min)

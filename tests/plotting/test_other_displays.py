@@ -2,10 +2,10 @@
 
 from itertools import count
 
-import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib import pyplot as plt
 from sklearn.datasets import make_blobs, make_moons
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV
@@ -31,13 +31,11 @@ from optimargin.plotting import (
 
 pytestmark = pytest.mark.quick
 
-mpl.use("Agg")
-
 
 @pytest.fixture(autouse=True)
 def close_figures():
     yield
-    mpl.pyplot.close("all")
+    plt.close("all")
 
 
 @pytest.fixture(scope="module")

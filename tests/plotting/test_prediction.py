@@ -1,8 +1,8 @@
 """Plots of predictions and curves: what is drawn is what was computed."""
 
-import matplotlib as mpl
 import numpy as np
 import pytest
+from matplotlib import pyplot as plt
 from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -12,7 +12,6 @@ from optimargin.plotting import RegressionDisplay, plot_curves
 
 pytestmark = pytest.mark.quick
 
-mpl.use("Agg")
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-2, 2, size=(60, 1))
@@ -22,7 +21,7 @@ Y = np.sin(X[:, 0]) + 0.1 * RNG.normal(size=60)
 @pytest.fixture(autouse=True)
 def close_figures():
     yield
-    mpl.pyplot.close("all")
+    plt.close("all")
 
 
 @pytest.mark.parametrize("style", ["predictions", "residuals"])
