@@ -412,3 +412,22 @@ def test_what_cannot_be_fitted_is_said_before_the_search(monkeypatch):
     monkeypatch.undo()
     monkeypatch.setattr("optimargin.training.plan._EXACT_UP_TO", 29)
     ODMClassifierCV(max_evals=5).fit(X, y, np.arange(30) > 0)  # samples that count are fewer
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("settings", [GRID, {"max_evals": 24}])
+def test_ties_share_a_rank_and_the_chosen_point_is_the_smoothest_of_the_first(settings, seed):
+    y = np.arange(60) % 2
+    X = np.random.default_rng(0).normal(size=(60, 5)) + 4.0 * y[:, None]
+    noise = np.random.default_rng(seed)
+
+    def rounded_accuracy(y_true, y_pred):
+        return accuracy_score(y_true, y_pred) * (1 + 1e-12 * noise.uniform(-1, 1))
+
+    model = LinearODMClassifierCV(**settings, scoring=make_scorer(rounded_accuracy)).fit(X, y)
+    table = model.cv_results_
+    first = np.flatnonzero(table["rank_test_score"] == 1)
+    assert first.size > 1
+    assert model.best_index_ in first
+    assert table["param_C1"][first].min() == model.C1_
+    assert model.best_score_ == pytest.approx(table["mean_test_score"].max(), rel=1e-9)
