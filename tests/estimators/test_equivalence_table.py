@@ -1,7 +1,7 @@
 """Models give the same answers whatever container the same rows come in: a sample, and all cells.
 
-The sample has every row of the table on data of every shape, every pair of containers, and every
-kernel in all ways in which training rows and new ones are dense or sparse.
+The sample has every row of the table on few and on many columns, filled in all ways, every pair of
+containers, and every row in all ways in which training rows and new ones are dense or sparse.
 """
 
 from itertools import groupby, product
@@ -11,34 +11,40 @@ import pytest
 
 from tests.containers import CONTAINERS, DENSE, PRECISIONS, SPARSE, into
 from tests.equivalence_table import (
+    COLUMNS,
+    FILLED,
     N_ONE_BY_ONE,
     ROUTES,
     ROWS,
     SHAPES,
+    Cell,
     case,
     cells_of,
     check_cells,
     differences,
 )
 
+# All fillings for every row, of few columns or of many.
+SHAPES_OF = [
+    [(columns, filled) for k, (columns, filled) in enumerate(SHAPES) if (k + k // 4) % 2 == even]
+    for even in (0, 1)
+]
 every_row = pytest.mark.parametrize("name", ROWS)
 
 
 def sample_of(name):
-    """Return (columns, filled, cells) of a row: one container of training rows for each shape."""
+    """Return (columns, filled, cells) of a row: one container of training rows per shape."""
     row, number = ROWS[name], list(ROWS).index(name)
-    for shape, (columns, filled) in enumerate(SHAPES):
-        fit = row.containers[(number + 5 * shape) % len(row.containers)]
-        route = row.routes[(number + shape) % len(row.routes)]
-        asked = row.containers[(number + shape) % 3 :: 3]
-        cells = [
-            cell
-            for cell in cells_of(row)
-            if cell.fit == fit
-            and cell.ask in asked
-            and (cell.route == route or cell.ask == asked[shape % len(asked)])
-        ]
-        yield columns, filled, cells
+    kinds = [DENSE, [c for c in row.containers if c not in DENSE] or DENSE[1:]]
+    for k, shape in enumerate(SHAPES_OF[number % 2]):
+        turn = 4 * number + k
+        fit = row.containers[5 * turn % len(row.containers)]  # some dense, some sparse
+        other = turn + turn // len(CONTAINERS)  # meets all containers of training rows
+        asks = [kind[other % len(kind)] for kind in kinds]
+        elsewhere = row.routes[1 + other % (len(row.routes) - 1)]
+        here, there = asks[k % 2], asks[(k + 1) % 2]
+        cells = [Cell(fit, "fitted", here), Cell(fit, "fitted", here, True)]
+        yield *shape, [*cells, Cell(fit, elsewhere, there)]
 
 
 @every_row
@@ -67,10 +73,12 @@ def test_the_sample_lacks_no_value_and_no_pair_that_matters():
         for cell in some
     ]
     assert {(cell.fit, cell.ask) for *_, cell in cells} == set(product(CONTAINERS, CONTAINERS))
-    assert {(cell.route, cell.ask) for *_, cell in cells} == set(product(ROUTES, CONTAINERS))
+    assert {(cell.fit, cell.route) for *_, cell in cells} == set(product(CONTAINERS, ROUTES))
+    assert {(columns, filled) for _, columns, filled, _ in cells} == set(SHAPES)
     for name, row in ROWS.items():
         own = [rest for name_, *rest in cells if name_ == name]
-        assert {(columns, filled) for columns, filled, _ in own} == set(SHAPES)
+        assert {columns for columns, *_ in own} == set(COLUMNS)
+        assert {filled for _, filled, _ in own} == set(FILLED)
         forms = {(form(cell.fit), form(cell.ask)) for *_, cell in own}
         both = ["dense", "sparse"] if row.containers is CONTAINERS else ["dense"]
         assert forms == set(product(both, both)), name

@@ -78,6 +78,14 @@ class _LDMClassifier(Classifier):
         box_dual = problem.y * (pull + problem.variance_gradient(score))
         return np.clip(box_dual, problem.lower, problem.upper) - problem.lower
 
+    def _pulls(self, rebuilt, problem, k):
+        """Return the pulls of the training samples: re-solving is cheaper than storing them."""
+        options = self._options()
+        solver = LDM_SOLVERS[self.solver_](
+            tol=options.tol, max_iter=options.max_iter, seed=options.seed
+        )
+        return solver.solve(problem).pull
+
 
 class LDMClassifier(KernelForm, _LDMClassifier):
     """Kernel large margin distribution machine.
@@ -185,7 +193,9 @@ class LDMClassifier(KernelForm, _LDMClassifier):
         self.random_state = random_state
 
     def _pulls(self, rebuilt, problem, k):
-        """Return the kernel coefficients of the training samples."""
+        """Return the pulls of the training samples: their coefficients, unless projected."""
+        if rebuilt.projector is not None:
+            return super()._pulls(rebuilt, problem, k)
         return sample_pulls(self._model, k, rebuilt.rows)
 
 
@@ -271,11 +281,3 @@ class LinearLDMClassifier(LinearForm, _LDMClassifier):
         self.max_iter = max_iter
         self.class_weight = class_weight
         self.random_state = random_state
-
-    def _pulls(self, rebuilt, problem, k):
-        """Return the pulls of the training samples: re-solving is cheaper than storing them."""
-        options = self._options()
-        solver = LDM_SOLVERS[self.solver_](
-            tol=options.tol, max_iter=options.max_iter, seed=options.seed
-        )
-        return solver.solve(problem).pull
