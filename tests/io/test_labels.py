@@ -60,8 +60,18 @@ def test_measurements_that_are_written_differently_are_the_same_number(table):
 
 def test_decimal_commas_do_not_merge_classes(table):
     path = table(["1,0", "1", "2,0"], separator=";")
-    assert read_data(path).y.tolist() == ["1,0", "1", "2,0"]
+    data = read_data(path)
+    assert data.y.tolist() == ["1,0", "1", "2,0"]
+    assert data.remarks == ("labels '1' and '1,0' are one number, but two classes here",)
     assert read_data(path, layout=Layout(labels="numbers")).y.tolist() == [1, 1, 2]
+
+
+def test_one_label_with_a_comma_stops_no_prediction(table):
+    path = table(["1", "2", "1,000"])
+    with pytest.raises(DataFileError, match="can be read in two ways"):
+        read_data(path)
+    for layout in (Layout(labels="classes"), Layout(feature_names=["a", "b"], label="y")):
+        assert read_data(path, layout=layout).y.tolist() == ["1", "2", "1,000"]
 
 
 def test_plain_labels_are_integers_as_ever(table):

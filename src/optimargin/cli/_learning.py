@@ -185,7 +185,7 @@ class Job:
             "n_features": samples.X.shape[1],
             "kinds": samples.kinds,
             "zero_based": samples.zero_based,
-            "labels": "numbers" if samples.y is None or samples.y.dtype.kind in "if" else "text",
+            "labels": "numbers" if self.task.name == "regression" else "text",
         }
         estimated = self.report.facts_starting_with("estimated", "baseline")
         notes = {"layout": layout, "n_samples": samples.X.shape[0], **estimated, **notes}

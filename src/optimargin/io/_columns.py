@@ -214,13 +214,20 @@ class TableAssembler:
         """Return the floats that the cells are with one of the decimal marks, or None."""
         if not different:
             return np.full(len(cells), np.nan)
-        values = self._values_of(j, cells, different)
-        if values is None:
+        plain = self._plainly(j, cells, different)
+        if plain is None:
             return None
+        values = {cell: float(number) for cell, number in plain.items()}
+        if not np.isfinite(list(values.values())).all():
+            return None
+        self._note_commas(j, plain)
         return np.array([np.nan if cell is None else values[cell] for cell in cells])
 
-    def _values_of(self, j, cells, different):
-        """Return the number of each text with one of the decimal marks, or None."""
+    def _plainly(self, j, cells, different, *, may_ask=True):
+        """Return texts that are numbers with one of the decimal marks as Python writes them.
+
+        None if they are not, or if both marks are possible and nobody is to be asked.
+        """
         marks = [
             mark for mark in _WRITTEN if all(re.fullmatch(_WRITTEN[mark], c) for c in different)
         ]
@@ -230,6 +237,8 @@ class TableAssembler:
         if mark is None and self._layout.decimal is not None:
             return None
         if mark is None and len(marks) > 1 and self._has_commas:
+            if not may_ask:
+                return None
             cell = next(cell for cell in different if "," in cell)
             raise self._error(
                 j,
@@ -238,12 +247,12 @@ class TableAssembler:
             )
         mark = marks[0] if mark is None else mark
         other = "." if mark == "," else ","
-        values = {c: float(c.replace(other, "").replace(mark, ".")) for c in different}
-        if not np.isfinite(list(values.values())).all():
-            return None
-        if mark == ",":
+        return {cell: cell.replace(other, "").replace(mark, ".") for cell in different}
+
+    def _note_commas(self, j, plain):
+        """Note a column whose numbers have decimal commas."""
+        if any(c.rfind(",") > c.rfind(".") and "." in number for c, number in plain.items()):
             self._with_commas.append(self._choice.shown(j))
-        return values
 
     def _is_mostly_numbers(self, known, different):
         plain = {text for text in different if is_number(text) or _is_infinite(text)}
@@ -365,15 +374,18 @@ class TableAssembler:
 
     def _known(self, label, labels):
         """Return labels, none of which is missing, as classes or measurements."""
-        values = None
+        plain, how = None, self._layout.labels
         if labels.dtype.kind == "O":
             different = dict.fromkeys(labels.tolist())
-            if not all(map(is_number, different)):
-                values = self._values_of(label, labels.tolist(), different)
+            if how != "text" and not all(map(is_number, different)):
+                may_ask = how != "classes" and not self._layout.is_of_model
+                plain = self._plainly(label, labels.tolist(), different, may_ask=may_ask)
             labels = labels.astype(str)
-        y, remark = as_labels(labels, self._layout.labels, values)
+        y, remark = as_labels(labels, how, plain)
         if remark is not None:
             self._remarks.append(remark)
+        if plain is not None and y.dtype.kind in "if":
+            self._note_commas(label, plain)
         return y
 
     def _error(self, j, row, message):

@@ -1,6 +1,7 @@
 """What a data file holds, and what a reader needs to know to read it."""
 
 from dataclasses import dataclass, field
+from decimal import Decimal
 from math import isfinite
 
 import numpy as np
@@ -141,7 +142,7 @@ def looks_like_measurements(values):
     return bool((values != np.rint(values)).any()) or np.unique(values).size > _MANY
 
 
-def as_labels(labels, how=None, values=None):
+def as_labels(labels, how=None, plain=None):
     """Return labels as numbers if they are numbers, otherwise as they are written.
 
     Whole numbers become integers. The apostrophe that `write_data` puts before what a spreadsheet
@@ -153,8 +154,8 @@ def as_labels(labels, how=None, values=None):
         Text or numbers.
     how : {"classes", "numbers", "text"}, default=None
         `Layout.labels`.
-    values : dict of str to float, default=None
-        The numbers that the texts are, if they are not written as Python writes numbers.
+    plain : dict of str, default=None
+        How Python writes the numbers that the texts are, if that is different.
 
     Returns
     -------
@@ -172,37 +173,35 @@ def as_labels(labels, how=None, values=None):
     if how == "text":
         return labels, None
     different, places = np.unique(labels, return_inverse=True)
-    if values is None:
-        values = {text: number_of(text) for text in different.tolist()}
-    values = [values[text] for text in different.tolist()]
-    if any(isinstance(value, str) for value in values):
+    texts = [text if plain is None else plain[text] for text in different.tolist()]
+    if not all(map(is_number, texts)):
         return labels, None
-    numbers = _whole(np.array(values))
-    if how == "numbers" or (how is None and looks_like_measurements(numbers.astype(np.float64))):
-        return numbers[places], None
-    first: dict[float, str] = {}
+    numbers = np.array(texts).astype(np.float64)
+    if not np.isfinite(numbers).all():
+        return labels, None
+    if how == "numbers" or (how is None and looks_like_measurements(numbers)):
+        return _whole(numbers)[places], None
+    values = [number_of(text) for text in texts]
+    first: dict[int | Decimal, str] = {}
     for text, value in zip(different.tolist(), values, strict=True):
         other = first.setdefault(value, text)
         if other != text:
             return labels, f"labels {other!r} and {text!r} are one number, but two classes here"
-    return (numbers[places] if numbers.dtype.kind == "i" else labels), None
+    if plain is not None or not all(isinstance(v, int) and abs(v) < 2**63 for v in values):
+        return labels, None
+    return np.array(values, dtype=np.int64)[places], None
 
 
 def number_of(text):
-    """Return the number that a text is, an integer if it is whole; other text as it is."""
+    """Return the exact number that a text is, an int if it is whole; other text as it is."""
     if not is_number(text) or not isfinite(float(text)):
         return text
-    digits = text.lstrip("+-").lstrip("0") or "0"
-    if digits.isdecimal():
-        return -int(digits) if text.startswith("-") else int(digits)
-    return int(float(text)) if float(text).is_integer() else float(text)
+    number = Decimal(text)
+    return int(number) if number == number.to_integral_value() else number
 
 
 def _whole(numbers):
-    """Return numbers as 64-bit integers if they are whole and fit, otherwise as floats."""
-    if numbers.dtype.kind == "i":
-        return numbers
-    numbers = numbers.astype(np.float64)
+    """Return floats as 64-bit integers if they are whole and fit."""
     fit = (numbers == np.rint(numbers)) & (np.abs(numbers) < 2.0**63)
     return numbers.astype(np.int64) if fit.all() else numbers
 
