@@ -1,4 +1,4 @@
-"""The factor of an active set, kept while samples enter and leave it."""
+"""One problem over a Gram matrix, and what is asked of all problems at once."""
 
 cdef enum:  # what the matrix of a problem holds
     NOTHING = 0
@@ -6,14 +6,16 @@ cdef enum:  # what the matrix of a problem holds
     INVERSE = 2
 
 ctypedef struct Problem:
-    int n, n_outputs, n_active, n_iter, state
+    int n, n_outputs, n_active, n_changes_left, state
     bint fit_intercept, is_quadratic, is_stale
     double C1, C2, D, border
+    # Where flat arrays have its samples of all outputs, its outputs, and its samples.
+    Py_ssize_t first, first_output, first_row
     const double* K  # the value of samples i and j is K[index[i] * stride + index[j]]
     Py_ssize_t stride
     const Py_ssize_t* index
     const Py_ssize_t* rows  # of all samples, those of this problem
-    # Outputs one after the other; weights are those of all outputs.
+    # Of outputs, one after the other; weights are those of all outputs.
     const double* target
     const double* orientation
     const double* weight
@@ -22,37 +24,44 @@ ctypedef struct Problem:
     double* aim
     double* intercept
     double* objective
-    double* curvature
-    int* side
-    int* active
-    int* place
-    Py_ssize_t* column  # `index` of the active samples
-    double* matrix
-    double* root  # of the active samples
-    double* ones  # A^-1 r
-    double* scale  # of all samples, zero off the active set
-    double* solved
-    double* packed
     double* new_theta
-    double* new_decision
     double* new_intercept
+    double* solved  # one column more
+    # Of samples. Roots are zero off the active set.
+    int* side  # -1 below the band of the loss, 1 above it, 0 off the active set
+    double* root
+    double* factored_root  # of the set that was factorised
+    double* new_decision
     double* step
-    # The set that was factorised, and how the current one differs from it.
-    int* factored_side
-    double factored_C1, factored_C2
-    int n_slots, n_used, n_changes_max, most_slots
-    int* slot_of
-    int* slot_row
-    int* used
-    int* pivots
-    double* slot_root
-    double* columns
-    double* products
-    double* small
+    # Of active samples, in the order of the matrix; which has n rows.
+    int* active
+    Py_ssize_t* column  # their `index`
+    double* ones  # A^-1 r
+    double* matrix
 
+ctypedef struct Request:  # what an answer needs, in flat arrays
+    const double* share  # of all problems' samples, or NULL
+    const int* fold  # of shape (n_repeats, n_samples)
+    Py_ssize_t n_repeats, n_samples, n_flat
+    int n_folds
+    const double* slope  # by flat values
+    const double* total
+    double* values
+    double* by_aim
+    double* by_log_curvature
+    double* left
+    double* coef
 
-cdef double root_of(Problem* p, int i, int side) noexcept nogil
+# Answers a request about one problem, with the work space of a thread; returns 0 on success.
+ctypedef int (*Answer)(Problem*, const Request*, double*, int*) noexcept nogil
+
 cdef int follow(Problem* p) noexcept nogil
-cdef void solve_system(Problem* p, double* vectors, int n_vectors) noexcept nogil
-cdef int invert(Problem* p) noexcept nogil
-cdef int settle(Problem* p) noexcept nogil
+cdef void solve_system(
+    Problem* p, int n, const double* values, const double* totals, double* out, double* offsets
+) noexcept nogil
+cdef int left_out(Problem* p, const Request* asked, double* work, int* members) noexcept nogil
+cdef int folds_left_out(
+    Problem* p, const Request* asked, double* work, int* members
+) noexcept nogil
+cdef int differentiate(Problem* p, const Request* asked, double* work, int* members) noexcept nogil
+cdef int adjoint(Problem* p, const Request* asked, double* work, int* members) noexcept nogil

@@ -1,202 +1,185 @@
-"""The factor of an active set, while samples enter and leave it.
+"""The linear system of an active set over a Gram matrix, and samples left out of it.
 
-System     A z = v,   A = I + diag(r) K_SS diag(r),   r_i = (2 C w_i)^1/2,   S = {side != 0}
+System     [A  r] [z]   [v]      A = I + diag(r) K_SS diag(r),   r_i = (2 C w_i)^1/2,
+           [r' 0] [b] = [t]      S = {side != 0}
 
-with C = C1 below the band of the loss (side -1) and C2 above it (side 1). Newton's method, also at
-neighbouring points of a grid, needs one active set after another, and these differ in few
-samples. So the factor A = U'U of an earlier set is kept. With columns B of the samples that
-entered and E (of the identity) of those that left, the solution is
+with C = C1 below the band of the loss (side -1) and C2 above it (side 1); the border is there if an
+intercept is fitted. Newton's method, also at neighbouring points of a grid, needs one active set
+after another, and these differ in few samples. So the factor A = L L' follows: a sample that enters
+is a new last row of L, one that leaves takes its row with it, and rotations of columns make L
+triangular again. Both take k^2 operations, a new factor k^3 / 3.
 
-    [A   B   E] [z ]   [v ]                  W = U'^-1 [B  E],   h = U'^-1 v
-    [B'  A_N 0] [zN] = [vN]      so          (W'W - diag(A_N, 0)) [zN; m] = W'h - [vN; 0]
-    [E'  0   0] [m ]   [0 ]                  z = U^-1 (h - W [zN; m])
+`optimargin.systems.base` derives what the inverse is good for. With P = A^-1, bordered, and slopes s
+of a function by the held-out values of the samples B,
 
-which takes one product with the factor per change since it was computed. This is the
-Schur-complement method of active-set solvers: P. E. Gill, W. Murray, M. A. Saunders and
-M. H. Wright, in Reliable Numerical Computation, 1990.
+    u = (P_BB)^-1 (theta_B / r_B),   theta' = theta - r P_:B u,   f_B = a_B - u / r_B,
+    g = (P_BB)^-1 (s_B / r_B + z_B),   left = r (P_:B g - z),
+
+where z solves the system for the slopes of samples of the fold that are not active. The function
+changes by left' dK theta', and by -left' (da + (a - f') dlog c) on the samples kept.
 """
 
 from libc.math cimport sqrt
-from libc.string cimport memset
-from scipy.linalg.cython_blas cimport daxpy, ddot, dgemm, dtrsm
-from scipy.linalg.cython_lapack cimport dgetrf, dgetrs, dpotrf, dpotri
+from libc.string cimport memcpy, memmove, memset
+from scipy.linalg.cython_blas cimport ddot, dgemm, dgemv, drot, drotg, dtrsm, dtrsv
+from scipy.linalg.cython_lapack cimport dpotrf, dpotri, dpotrs
 
-cdef double CHANGES = 0.25  # share of an active set, past which a new factorisation is faster
+cdef double CHANGES = 0.25  # share of an active set, past which a new factor is faster
+cdef double SINGULAR = 1e-13  # of a pivot that is at most one
 
-cdef enum:  # changes of an active set
-    LEAVES = 0
-    ENTERS_BELOW = 1
-    ENTERS_ABOVE = 2
-
-
-cdef double root_of(Problem* p, int i, int side) noexcept nogil:
-    return sqrt(2.0 * (p.C1 if side < 0 else p.C2) * p.weight[i])
+ctypedef struct Fold:  # of a repeat; its samples B are the `size` active ones, of q outputs
+    const int* of  # the fold of every sample
+    int which, size
+    int* members  # places of B among the k active samples
+    double* u  # (size, q), as all matrices column by column
+    double* theta  # of the model without the fold, (n, q)
+    double* moved  # (k, q)
+    double* z  # (k,)
+    double* block  # factor of P_BB
+    double* columns  # P_:B
 
 
 cdef int follow(Problem* p) noexcept nogil:
-    """Prepare to solve on the samples that `side` selects; return 0 on success."""
-    if (
-        p.state == FACTOR and p.C1 == p.factored_C1 and p.C2 == p.factored_C2 and note_changes(p)
-    ):
-        return 0
-    return factor(p)
+    """Factorise the matrix of the samples that `side` selects; return 0 on success."""
+    cdef int i, n_changes = 0
+    for i in range(p.n):
+        p.root[i] = 0.0
+        if p.side[i] != 0:
+            p.root[i] = sqrt(2.0 * (p.C1 if p.side[i] < 0 else p.C2) * p.weight[i])
+        n_changes += p.root[i] != p.factored_root[i]
+    if p.state == FACTOR:
+        if n_changes == 0:
+            return 0
+        p.n_changes_left -= n_changes
+        if p.n_changes_left >= 0 and change(p):
+            return 0
+    return factorise(p)
 
 
-cdef int factor(Problem* p) noexcept nogil:
+cdef int factorise(Problem* p) noexcept nogil:
     """Collect the active set and factorise its matrix."""
     cdef int i, j, k = 0, info = 0
-    cdef double scale, jitter = 0.0
+    cdef double root, jitter = 0.0
     cdef const double* row
     cdef double* out
+    cdef double* roots = p.solved
+    memcpy(p.factored_root, p.root, p.n * sizeof(double))
     for i in range(p.n):
-        p.place[i] = -1
-        p.factored_side[i] = p.side[i]
-        p.scale[i] = 0.0
-        if p.side[i] != 0:
-            p.active[k] = i
-            p.column[k] = p.index[i]
-            p.place[i] = k
-            p.root[k] = p.scale[i] = root_of(p, i, p.side[i])
+        if p.root[i] > 0.0:
+            p.active[k], p.column[k], roots[k] = i, p.index[i], p.root[i]
             k += 1
-    p.n_active = k
-    p.factored_C1, p.factored_C2 = p.C1, p.C2
-    p.n_slots = p.n_used = 0
-    p.n_changes_max = min(<int> (CHANGES * k), p.most_slots)
-    for i in range(3 * p.n if p.most_slots > 0 else 0):
-        p.slot_of[i] = -1
-    p.state = FACTOR
-    if k == 0:
-        return 0
-    for _ in range(12):
-        for i in range(k):
-            row = p.K + p.column[i] * p.stride
-            out = p.matrix + <Py_ssize_t> i * k
-            scale = p.root[i]
-            for j in range(i + 1):
-                out[j] = scale * p.root[j] * row[p.column[j]]
+    p.n_active, p.n_changes_left, p.state = k, <int> (CHANGES * k), FACTOR
+    for _ in range(12 if k > 0 else 0):
+        for j in range(k):
+            row = p.K + p.column[j] * p.stride
+            root = roots[j]
+            out = p.matrix + <Py_ssize_t> j * p.n
+            for i in range(j, k):
+                out[i] = root * roots[i] * row[p.column[i]]
             # Rounding in K times huge weights can hide the identity.
-            out[i] = out[i] * (1.0 + jitter) + 1.0
-        dpotrf("U", &k, p.matrix, &k, &info)
+            out[j] = out[j] * (1.0 + jitter) + 1.0
+        dpotrf("L", &k, p.matrix, &p.n, &info)
         if info == 0:
-            return 0
+            break
         jitter = 10.0 * jitter if jitter > 0.0 else 1e-14
-    p.state = NOTHING
+        p.n_changes_left = 0
+    if info:
+        p.state = NOTHING
     return info
 
 
-cdef bint note_changes(Problem* p) noexcept nogil:
-    """Find how `side` differs from the factorised set; False if there are too many changes."""
-    cdef int i, j, kind, side, known = p.n_slots, q, info = 0
-    p.n_used = 0
+cdef bint change(Problem* p) noexcept nogil:
+    """Let samples leave and enter the factor; False if rounding has spoilt it."""
+    cdef int i, j
+    for j in range(p.n_active - 1, -1, -1):
+        i = p.active[j]
+        if p.root[i] != p.factored_root[i]:
+            remove(p, j)
+            p.factored_root[i] = 0.0
     for i in range(p.n):
-        side = p.side[i]
-        if side == p.factored_side[i]:
+        if p.root[i] != p.factored_root[i] and not append(p, i):
+            return False
+    return True
+
+
+cdef void remove(Problem* p, int place) noexcept nogil:
+    """Take an active sample out of the factor: L without a row, L R of rotations R."""
+    cdef int j, rest, one = 1, last = p.n_active - 1
+    cdef double cosine, sine, pivot, zeroed
+    cdef double* column
+    for j in range(last):
+        column = p.matrix + <Py_ssize_t> j * p.n
+        if j < place:
+            memmove(column + place, column + place + 1, (last - place) * sizeof(double))
             continue
-        if p.factored_side[i] != 0 and slot(p, LEAVES, i) < 0:
-            return False
-        kind = ENTERS_BELOW if side < 0 else ENTERS_ABOVE
-        if side != 0 and slot(p, kind, i) < 0:
-            return False
-    q = p.n_used
-    if q == 0:
-        return True
-    if known < p.n_slots:
-        complete_slots(p, known)
-    for i in range(q):
-        for j in range(q):
-            p.small[i * q + j] = p.products[p.used[i] * p.most_slots + p.used[j]]
-    dgetrf(&q, &q, p.small, &q, p.pivots, &info)
-    return info == 0
+        # Rotate column j + 1 into this one, from its diagonal on, which vanishes.
+        rest = last - j - 1
+        pivot, zeroed = column[j + 1], column[p.n + j + 1]
+        drotg(&pivot, &zeroed, &cosine, &sine)
+        drot(&rest, column + j + 2, &one, column + p.n + j + 2, &one, &cosine, &sine)
+        memmove(column + j + 1, column + j + 2, rest * sizeof(double))
+        column[j] = pivot
+    for j in range(place, last):
+        p.active[j], p.column[j] = p.active[j + 1], p.column[j + 1]
+    p.n_active = last
 
 
-cdef int slot(Problem* p, int kind, int row) noexcept nogil:
-    """Return the slot of a change, a new one if necessary; -1 if there are too many."""
-    cdef int found = p.slot_of[kind * p.n + row] if p.most_slots > 0 else -1
-    if found < 0:
-        if p.n_slots >= p.n_changes_max:
-            return -1
-        found = p.n_slots
-        p.n_slots += 1
-        p.slot_of[kind * p.n + row] = found
-        p.slot_row[found] = row
-        p.slot_root[found] = 0.0
-        if kind != LEAVES:
-            p.slot_root[found] = root_of(p, row, -1 if kind == ENTERS_BELOW else 1)
-    p.used[p.n_used] = found
-    p.n_used += 1
-    return found
-
-
-cdef void complete_slots(Problem* p, int first) noexcept nogil:
-    """Compute the columns W from slot `first` on, and their products."""
-    cdef int s, t, j, row, k = p.n_active, m = p.n_slots, fresh = m - first
-    cdef double one = 1.0, zero = 0.0, root, value
-    cdef const double* values
-    cdef double* out
-    for s in range(first, m):
-        row, root, out = p.slot_row[s], p.slot_root[s], p.columns + <Py_ssize_t> s * p.n
-        if root > 0.0:
-            values = p.K + p.index[row] * p.stride
-            for j in range(k):
-                out[j] = root * p.root[j] * values[p.column[j]]
-        else:
-            memset(out, 0, k * sizeof(double))
-            out[p.place[row]] = 1.0
-    out = p.columns + <Py_ssize_t> first * p.n
-    dtrsm("L", "U", "T", "N", &k, &fresh, &one, p.matrix, &k, out, &p.n)
-    # All products of the fresh columns with all others, W'W.
-    dgemm("T", "N", &m, &fresh, &k, &one, p.columns, &p.n, out, &p.n, &zero,
-          p.products + <Py_ssize_t> first * p.most_slots, &p.most_slots)
-    for s in range(first, m):
-        root = p.slot_root[s]
-        values = p.K + p.index[p.slot_row[s]] * p.stride
-        for t in range(s + 1):
-            if root > 0.0 and p.slot_root[t] > 0.0:
-                value = root * p.slot_root[t] * values[p.index[p.slot_row[t]]]
-                p.products[s * p.most_slots + t] -= value + (1.0 if s == t else 0.0)
-            p.products[t * p.most_slots + s] = p.products[s * p.most_slots + t]
-
-
-cdef void solve_system(Problem* p, double* vectors, int n_vectors) noexcept nogil:
-    """Solve in place for vectors over all samples; zero off the active set."""
-    cdef int i, j, v, some, k = p.n_active, q = p.n_used, one = 1, info
-    cdef double unit = 1.0, value
-    cdef double* h = p.packed
-    cdef double* change = p.packed + <Py_ssize_t> n_vectors * k
-    cdef double* vector
-    for v in range(n_vectors):
-        vector = vectors + <Py_ssize_t> v * p.n
-        for i in range(k):
-            j = p.active[i]
-            h[v * k + i] = vector[j] if p.side[j] == p.factored_side[j] else 0.0
+cdef bint append(Problem* p, int i) noexcept nogil:
+    """Give the factor a last row l' = (L^-1 a)', (1 + a_ii - l'l)^1/2; False if it has none."""
+    cdef int j, one = 1, k = p.n_active
+    cdef double root = p.root[i], pivot
+    cdef const double* values = p.K + p.index[i] * p.stride
+    cdef double* row = p.solved
+    for j in range(k):
+        row[j] = root * p.root[p.active[j]] * values[p.column[j]]
     if k > 0:
-        dtrsm("L", "U", "T", "N", &k, &n_vectors, &unit, p.matrix, &k, h, &k)
-    for v in range(n_vectors if q > 0 else 0):
-        vector = vectors + <Py_ssize_t> v * p.n
-        for i in range(q):
-            some = p.used[i]
-            value = ddot(&k, p.columns + <Py_ssize_t> some * p.n, &one, h + v * k, &one)
-            if p.slot_root[some] > 0.0:
-                value -= vector[p.slot_row[some]]
-            change[v * q + i] = value
-    if q > 0:
-        dgetrs("N", &q, &n_vectors, p.small, &q, p.pivots, change, &q, &info)
-        for v in range(n_vectors):
-            for i in range(q):
-                value = -change[v * q + i]
-                daxpy(&k, &value, p.columns + <Py_ssize_t> p.used[i] * p.n, &one, h + v * k, &one)
-    if k > 0:
-        dtrsm("L", "U", "N", "N", &k, &n_vectors, &unit, p.matrix, &k, h, &k)
-    for v in range(n_vectors):
-        vector = vectors + <Py_ssize_t> v * p.n
-        memset(vector, 0, p.n * sizeof(double))
-        for i in range(k):
-            j = p.active[i]
-            if p.side[j] == p.factored_side[j]:
-                vector[j] = h[v * k + i]
-        for i in range(q):
-            if p.slot_root[p.used[i]] > 0.0:
-                vector[p.slot_row[p.used[i]]] = change[v * q + i]
+        dtrsv("L", "N", "N", &k, p.matrix, &p.n, row, &one)
+    pivot = 1.0 + root * root * values[p.index[i]] - ddot(&k, row, &one, row, &one)
+    if not pivot > 0.5:  # it is at least 1 without rounding
+        return False
+    for j in range(k):
+        p.matrix[<Py_ssize_t> j * p.n + k] = row[j]
+    p.matrix[<Py_ssize_t> k * p.n + k] = sqrt(pivot)
+    p.active[k], p.column[k], p.n_active = i, p.index[i], k + 1
+    p.factored_root[i] = root
+    return True
+
+
+cdef void solve_system(
+    Problem* p, int n, const double* values, const double* totals, double* out, double* offsets
+) noexcept nogil:
+    """Solve the system for v = r * values, t = totals; put r * z into `out`, 0 off the set.
+
+    `ones` and the border r'A^-1 r are found on the way. Offsets stay where no sample is active.
+    """
+    cdef int i, j, o, k = p.n_active, n_columns = n + p.fit_intercept
+    cdef double unit = 1.0, offset
+    cdef double* ones = p.solved + <Py_ssize_t> n * k
+    cdef double* z
+    memset(out, 0, <size_t> n * p.n * sizeof(double))
+    if k == 0:
+        return
+    for j in range(k):
+        i = p.active[j]
+        for o in range(n):
+            p.solved[o * k + j] = p.root[i] * values[o * p.n + i]
+        ones[j] = p.root[i]
+    dtrsm("L", "L", "N", "N", &k, &n_columns, &unit, p.matrix, &p.n, p.solved, &k)
+    dtrsm("L", "L", "T", "N", &k, &n_columns, &unit, p.matrix, &p.n, p.solved, &k)
+    p.border = 0.0
+    for j in range(k if p.fit_intercept else 0):
+        p.ones[j] = ones[j]
+        p.border += p.root[p.active[j]] * ones[j]
+    for o in range(n):
+        z = p.solved + <Py_ssize_t> o * k
+        offset = -totals[o] if totals != NULL else 0.0
+        for j in range(k):
+            offset += p.root[p.active[j]] * z[j]
+        offset = offset / p.border if p.fit_intercept else 0.0
+        offsets[o] = offset
+        for j in range(k):
+            i = p.active[j]
+            out[o * p.n + i] = p.root[i] * (z[j] - offset * p.ones[j] if offset else z[j])
 
 
 cdef int invert(Problem* p) noexcept nogil:
@@ -205,40 +188,222 @@ cdef int invert(Problem* p) noexcept nogil:
     cdef double value
     if p.state == INVERSE:
         return 0
-    info = settle(p)
+    info = follow(p)
     k = p.n_active
     if info or k == 0:
         return info
-    dpotri("U", &k, p.matrix, &k, &info)
+    if p.fit_intercept:
+        solve_system(p, 0, NULL, NULL, p.theta, NULL)  # for the border alone
+    dpotri("L", &k, p.matrix, &p.n, &info)
     p.state = INVERSE
-    for i in range(k):
-        for j in range(i + 1):
-            value = p.matrix[<Py_ssize_t> i * k + j]
+    for j in range(k):
+        for i in range(j, k):
+            value = p.matrix[<Py_ssize_t> j * p.n + i]
             if p.fit_intercept:
                 value -= p.ones[i] * p.ones[j] / p.border
-            p.matrix[<Py_ssize_t> i * k + j] = value
-            p.matrix[<Py_ssize_t> j * k + i] = value
+            p.matrix[<Py_ssize_t> j * p.n + i] = p.matrix[<Py_ssize_t> i * p.n + j] = value
     return info
 
 
-cdef int settle(Problem* p) noexcept nogil:
-    """Factorise the active set itself, and solve for the border; 0 on success."""
-    cdef int i, k, info
-    cdef bint same = p.state == FACTOR and p.C1 == p.factored_C1 and p.C2 == p.factored_C2
-    for i in range(p.n):
-        same = same and p.side[i] == p.factored_side[i]
-    if same:
-        p.n_used = 0
-    else:
-        info = factor(p)
-        if info:
-            return info
-    k = p.n_active
-    for i in range(p.n):
-        p.solved[i] = p.scale[i] = root_of(p, i, p.side[i]) if p.side[i] != 0 else 0.0
-    solve_system(p, p.solved, 1)
-    p.border = 0.0
-    for i in range(k):
-        p.ones[i] = p.solved[p.active[i]]
-        p.border += p.root[i] * p.ones[i]
+cdef int adjoint(Problem* p, const Request* asked, double* work, int* members) noexcept nogil:
+    """Put derivatives by the aims of a function of the model into `by_aim`."""
+    cdef int info = follow(p)
+    if info == 0:
+        solve_system(p, p.n_outputs, asked.slope + p.first, asked.total + p.first_output,
+                     asked.by_aim + p.first, p.new_intercept)
+    return info
+
+
+cdef int left_out(Problem* p, const Request* asked, double* work, int* members) noexcept nogil:
+    """Put the values of samples for the models without (a share of) each into `values`."""
+    cdef int i, j, o
+    cdef double pivot
+    cdef double* out = asked.values + p.first
+    for o in range(p.n_outputs):
+        for i in range(p.n):
+            out[o * p.n + i] = p.decision[o * p.n + i] + p.intercept[o]
+    if invert(p):
+        return 1
+    for j in range(p.n_active):
+        i, pivot = p.active[j], p.matrix[<Py_ssize_t> j * (p.n + 1)]
+        if asked.share != NULL:
+            pivot = 1.0 - asked.share[p.first_row + i] * (1.0 - pivot)
+        # If a sample is alone in the active set, there is no model without it.
+        for o in range(p.n_outputs if pivot > SINGULAR else 0):
+            out[o * p.n + i] = p.aim[o * p.n + i] - p.theta[o * p.n + i] / (p.root[i] ** 2 * pivot)
     return 0
+
+
+cdef Fold fold_of(
+    Problem* p, const Request* asked, Py_ssize_t model, double* work, int* members
+) noexcept nogil:
+    """Return a fold of a repeat, with its room in the work space of a thread."""
+    cdef Fold fold
+    cdef Py_ssize_t size = <Py_ssize_t> p.n_outputs * p.n
+    fold.of = asked.fold + model // asked.n_folds * asked.n_samples
+    fold.which, fold.members = <int> (model % asked.n_folds), members
+    fold.u, fold.theta, fold.moved = work, work + size, work + 2 * size
+    fold.z, fold.block = fold.moved + size, fold.moved + size + p.n
+    return fold
+
+
+cdef bint holds(Problem* p, Fold* fold, int i) noexcept nogil:
+    return fold.of[p.rows[i]] == fold.which
+
+
+cdef bint leave(Problem* p, Fold* fold) noexcept nogil:
+    """Find the active samples of a fold, factorise their block of P and solve for u.
+
+    Returns False where there is no model without them.
+    """
+    cdef int i, j, o, size = 0, info = 0
+    cdef const double* row
+    fold.size = 0
+    for j in range(p.n_active):
+        if holds(p, fold, p.active[j]):
+            fold.members[size] = j
+            size += 1
+    fold.columns = fold.block + <Py_ssize_t> size * size
+    if size == 0 or size == p.n_active:
+        return size == 0
+    for i in range(size):
+        row = p.matrix + <Py_ssize_t> fold.members[i] * p.n
+        for j in range(i + 1):
+            fold.block[i * size + j] = row[fold.members[j]]
+        if not fold.block[i * size + i] > SINGULAR:
+            return False
+        j = p.active[fold.members[i]]
+        for o in range(p.n_outputs):
+            fold.u[o * size + i] = p.theta[o * p.n + j] / p.root[j]
+    dpotrf("U", &size, fold.block, &size, &info)
+    if info:
+        return False
+    dpotrs("U", &size, &p.n_outputs, fold.block, &size, fold.u, &size, &info)
+    fold.size = size
+    return True
+
+
+cdef void find_coefficients(Problem* p, Fold* fold) noexcept nogil:
+    """Gather P_:B, and find the coefficients theta - r P_:B u without a fold."""
+    cdef int i, j, o, k = p.n_active, size = fold.size
+    cdef double one = 1.0, zero = 0.0
+    memcpy(fold.theta, p.theta, <size_t> p.n_outputs * p.n * sizeof(double))
+    if size == 0:
+        return
+    for i in range(size):
+        memcpy(fold.columns + <Py_ssize_t> i * k,
+               p.matrix + <Py_ssize_t> fold.members[i] * p.n, k * sizeof(double))
+    dgemm("N", "N", &k, &p.n_outputs, &size, &one, fold.columns, &k, fold.u, &size, &zero,
+          fold.moved, &k)
+    for o in range(p.n_outputs):
+        for j in range(k):
+            fold.theta[o * p.n + p.active[j]] -= p.root[p.active[j]] * fold.moved[o * k + j]
+        for i in range(size):
+            fold.theta[o * p.n + p.active[fold.members[i]]] = 0.0
+
+
+cdef int folds_left_out(Problem* p, const Request* asked, double* work, int* members
+) noexcept nogil:
+    """Put the values of samples for the models without their fold into `values`."""
+    cdef Py_ssize_t model
+    cdef Fold fold
+    if invert(p):
+        return 1
+    for model in range(asked.n_repeats * asked.n_folds):
+        fold = fold_of(p, asked, model, work, members)
+        fold_left_out(
+            p, &fold, asked.values + model // asked.n_folds * asked.n_flat + p.first
+        )
+    return 0
+
+
+cdef void fold_left_out(Problem* p, Fold* fold, double* out) noexcept nogil:
+    cdef int i, j, o, one = 1
+    cdef double intercept
+    cdef bint is_known = leave(p, fold), all_active = p.n_active == p.n
+    if is_known and not all_active:
+        find_coefficients(p, fold)
+    for o in range(p.n_outputs):
+        intercept = p.intercept[o]
+        for i in range(fold.size if p.fit_intercept else 0):
+            intercept -= p.ones[fold.members[i]] * fold.u[o * fold.size + i] / p.border
+        for i in range(0 if is_known and all_active else p.n):
+            if holds(p, fold, i):
+                # If all active samples are in the fold, nothing is left to learn from.
+                out[o * p.n + i] = intercept
+                if is_known and p.root[i] == 0.0:
+                    out[o * p.n + i] += ddot(&p.n, <double*> p.K + p.index[i] * p.stride, &one,
+                                             fold.theta + o * p.n, &one)
+        for i in range(fold.size):
+            j = p.active[fold.members[i]]
+            out[o * p.n + j] = p.aim[o * p.n + j] - fold.u[o * fold.size + i] / p.root[j]
+
+
+cdef int differentiate(Problem* p, const Request* asked, double* work, int* members
+) noexcept nogil:
+    """Put derivatives of a function of the values of `folds_left_out` where they are asked for."""
+    cdef Py_ssize_t model, at
+    cdef Fold fold
+    if invert(p):
+        return 1
+    for model in range(asked.n_repeats * asked.n_folds):
+        fold, at = fold_of(p, asked, model, work, members), model * asked.n_flat + p.first
+        fold.theta = asked.coef + at
+        if leave(p, &fold):
+            find_coefficients(p, &fold)
+            differentiate_fold(
+                p, &fold, asked.slope + model // asked.n_folds * asked.n_flat + p.first,
+                asked.left + at, asked.by_aim + p.first, asked.by_log_curvature + p.first,
+            )
+    return 0
+
+
+cdef void differentiate_fold(
+    Problem* p, Fold* fold, const double* slope, double* left, double* by_aim, double* by_log
+) noexcept nogil:
+    cdef int i, j, o, k = p.n_active, size = fold.size, one = 1, info
+    cdef double unit = 1.0
+    cdef double* g = fold.u
+    cdef double* z = fold.z
+    for o in range(p.n_outputs):
+        solve_for_inactive(p, fold, slope, left)
+        for i in range(size):
+            j = p.active[fold.members[i]]
+            g[i] = slope[j] / p.root[j] + z[fold.members[i]]
+        for j in range(k):
+            z[j] = -z[j]
+        if size > 0:
+            dpotrs("U", &size, &one, fold.block, &size, g, &size, &info)
+            dgemv("N", &k, &size, &unit, fold.columns, &k, g, &one, &unit, z, &one)
+        for j in range(k):
+            i = p.active[j]
+            left[i] = p.root[i] * z[j]
+            if not holds(p, fold, i):  # curvatures and aims of the fold itself do not matter
+                by_aim[i] -= left[i]
+                by_log[i] -= left[i] * fold.theta[o * p.n + i] / p.root[i] ** 2
+        slope, left, by_aim, by_log = slope + p.n, left + p.n, by_aim + p.n, by_log + p.n
+
+
+cdef void solve_for_inactive(
+    Problem* p, Fold* fold, const double* slope, double* left
+) noexcept nogil:
+    """Solve for z with the slopes of samples of the fold that are not active; these are left."""
+    cdef int i, j, k = p.n_active, one = 1
+    cdef double unit = 1.0, zero = 0.0, total = 0.0
+    cdef const double* row
+    cdef double* right = fold.moved
+    memset(fold.z, 0, k * sizeof(double))
+    if k == p.n:
+        return
+    memset(right, 0, k * sizeof(double))
+    for i in range(p.n):
+        if p.root[i] == 0.0 and holds(p, fold, i):
+            left[i], row = slope[i], p.K + p.index[i] * p.stride
+            total += slope[i]
+            for j in range(k):
+                right[j] += slope[i] * p.root[p.active[j]] * row[p.column[j]]
+    for i in range(fold.size):
+        right[fold.members[i]] = 0.0
+    dgemv("N", &k, &k, &unit, p.matrix, &p.n, right, &one, &zero, fold.z, &one)
+    for j in range(k if p.fit_intercept else 0):
+        fold.z[j] += total / p.border * p.ones[j]

@@ -1,4 +1,3 @@
-from optimargin._core._active_system cimport Problem
+from optimargin._core._active_system cimport Problem, Request
 
-cdef int solve_quadratic(Problem* p) noexcept nogil
-cdef int newton(Problem* p) noexcept nogil
+cdef int minimise(Problem* p, const Request* asked, double* work, int* members) noexcept nogil

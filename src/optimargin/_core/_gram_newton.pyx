@@ -16,10 +16,15 @@ all samples are active, and several outputs share one factor.
 from libc.string cimport memcpy, memset
 from scipy.linalg.cython_blas cimport dgemv
 
-from optimargin._core._active_system cimport Problem, follow, root_of, solve_system
+from optimargin._core._active_system cimport Problem, Request, follow, solve_system
 from optimargin._core._line_search cimport optimargin_band_value, side_of_band, step_length
 
 cdef int MAX_ITER = 200  # Newton steps
+
+
+cdef int minimise(Problem* p, const Request* asked, double* work, int* members) noexcept nogil:
+    """Solve a problem, from its current solution; return 0 on success."""
+    return solve_quadratic(p) if p.is_quadratic else newton(p)
 
 
 cdef void multiply(Problem* p, double* vector, double* out) noexcept nogil:
@@ -40,109 +45,70 @@ cdef double value_at(
     )
 
 
-cdef int side_at(Problem* p, int i, double value) noexcept nogil:
-    return side_of_band(p.orientation[i] * (p.target[i] - value), p.weight[i], p.C2, p.D)
-
-
 cdef bint classify(Problem* p, const double* decision, double intercept, bint keep) noexcept nogil:
-    """Return whether all sides are those at these decision values, and store these or not."""
-    cdef int i, side, changes = 0
+    """Return whether all sides are those at these decision values; keep these and aims, or not."""
+    cdef int i, side
+    cdef double shortfall
+    cdef bint unchanged = True
     for i in range(p.n):
-        side = side_at(p, i, decision[i] + intercept)
-        changes += side != p.side[i]
+        shortfall = p.orientation[i] * (p.target[i] - (decision[i] + intercept))
+        side = side_of_band(shortfall, p.weight[i], p.C2, p.D)
+        unchanged = unchanged and side == p.side[i]
         if keep:
             p.side[i] = side
-    return changes == 0
-
-
-cdef void ridge(Problem* p) noexcept nogil:
-    """Put the solution on the active set into new_theta and new_intercept."""
-    cdef int i, o, n_active = 0, n_outputs = p.n_outputs
-    cdef double intercept
-    cdef double* ones = p.solved + <Py_ssize_t> n_outputs * p.n
-    cdef double* solved
-    cdef double* theta
-    for i in range(p.n):
-        n_active += p.side[i] != 0
-        p.scale[i] = ones[i] = root_of(p, i, p.side[i]) if p.side[i] != 0 else 0.0
-        for o in range(n_outputs):
-            p.solved[o * p.n + i] = p.scale[i] * p.aim[o * p.n + i]
-    if n_active == 0:
-        memset(p.new_theta, 0, <size_t> n_outputs * p.n * sizeof(double))
-        memcpy(p.new_intercept, p.intercept, n_outputs * sizeof(double))
-        return
-    solve_system(p, p.solved, n_outputs + p.fit_intercept)
-    p.border = 0.0
-    for i in range(p.n):
-        p.border += p.scale[i] * ones[i]
-    for o in range(n_outputs):
-        solved, theta = p.solved + <Py_ssize_t> o * p.n, p.new_theta + <Py_ssize_t> o * p.n
-        intercept = 0.0
-        for i in range(p.n if p.fit_intercept else 0):
-            intercept += p.scale[i] * solved[i]
-        intercept /= p.border
-        p.new_intercept[o] = intercept
-        for i in range(p.n):
-            theta[i] = p.scale[i] * (solved[i] - intercept * ones[i] if intercept else solved[i])
+            p.aim[i] = p.target[i] + p.orientation[i] * side * p.D
+    return unchanged
 
 
 cdef int solve_quadratic(Problem* p) noexcept nogil:
     """Solve for all outputs at once."""
-    cdef int i, o, info
+    cdef int i, o
     cdef Py_ssize_t at
     cdef double total
     for i in range(p.n):
         p.side[i] = -1
-        for o in range(p.n_outputs):
-            p.aim[o * p.n + i] = p.target[o * p.n + i]
-    p.n_iter = 1
-    info = follow(p)
-    if info:
-        return info
-    ridge(p)
-    memcpy(p.theta, p.new_theta, <size_t> p.n_outputs * p.n * sizeof(double))
-    memcpy(p.intercept, p.new_intercept, p.n_outputs * sizeof(double))
+    if follow(p):
+        return 1
+    memcpy(p.aim, p.target, <size_t> p.n_outputs * p.n * sizeof(double))
+    solve_system(p, p.n_outputs, p.aim, NULL, p.theta, p.intercept)
     for o in range(p.n_outputs):
         total = 0.0
         for i in range(p.n):
             at = o * p.n + i
             total += p.theta[at] * (p.aim[at] - p.intercept[o])  # theta' (K + 1 / c) theta
-            p.decision[at] = p.aim[at] - p.intercept[o] - p.theta[at] / (p.scale[i] * p.scale[i])
+            p.decision[at] = p.aim[at] - p.intercept[o] - p.theta[at] / p.root[i] ** 2
         p.objective[o] = 0.5 * total
     p.is_stale = False
     return 0
 
 
 cdef int newton(Problem* p) noexcept nogil:
-    """Minimise from the current solution; return 0 on success."""
     cdef int info
     if p.is_stale:
         multiply(p, p.theta, p.decision)
         p.is_stale = False
     info = iterate(p)
-    if info == 0 and p.n_iter < 0:
+    if info < 0:
         # On ill-conditioned data, Newton's method may not end from a start far away.
         memset(p.theta, 0, p.n * sizeof(double))
         memset(p.decision, 0, p.n * sizeof(double))
         p.intercept[0] = 0.0
         info = iterate(p)
-    return info
+    return info > 0
 
 
 cdef int iterate(Problem* p) noexcept nogil:
-    cdef int i, info
+    """Take Newton steps; return 0 at the minimum, -1 if it was not reached, 1 on failure."""
+    cdef int i
     cdef double slope, quadratic, length, step, intercept
-    cdef bint unchanged
+    cdef bint is_last, unchanged
     classify(p, p.decision, p.intercept[0], True)
     p.objective[0] = value_at(p, p.theta, p.decision, p.intercept[0])
-    p.n_iter = -1
-    for iteration in range(1, MAX_ITER + 1):
-        info = follow(p)
-        if info:
-            return info
-        for i in range(p.n):
-            p.aim[i] = p.target[i] + p.orientation[i] * p.side[i] * p.D
-        ridge(p)
+    for _ in range(MAX_ITER):
+        if follow(p):
+            return 1
+        p.new_intercept[0] = p.intercept[0]
+        solve_system(p, 1, p.aim, NULL, p.new_theta, p.new_intercept)
         intercept = p.new_intercept[0]
         multiply(p, p.new_theta, p.new_decision)
         # Along the step: derivative at 0 and constant curvature of the quadratic part.
@@ -157,10 +123,10 @@ cdef int iterate(Problem* p) noexcept nogil:
             p.target, p.orientation, p.weight, p.n, p.C1, p.C2, p.D, slope, quadratic,
             p.objective[0],
         )
-        if length == 0.0:
+        is_last = length == 0.0
+        if is_last:
             # The objective is at its minimum up to rounding. Its square root, the distance
             # to the solution, may not be: the ridge solution is closer, if it is one.
-            p.n_iter = iteration
             if not classify(p, p.new_decision, intercept, False):
                 return 0
             length = 1.0
@@ -175,9 +141,6 @@ cdef int iterate(Problem* p) noexcept nogil:
             p.intercept[0] += length * (intercept - p.intercept[0])
         unchanged = classify(p, p.decision, p.intercept[0], True)
         p.objective[0] = value_at(p, p.theta, p.decision, p.intercept[0])
-        if p.n_iter > 0 or (unchanged and length == 1.0):
-            p.n_iter = iteration
-            break
-    for i in range(p.n):
-        p.aim[i] = p.target[i] + p.orientation[i] * p.side[i] * p.D
-    return 0
+        if is_last or (unchanged and length == 1.0):
+            return 0
+    return -1
