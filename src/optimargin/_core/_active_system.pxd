@@ -51,17 +51,19 @@ ctypedef struct Request:  # what an answer needs, in flat arrays
     double* by_log_curvature
     double* left
     double* coef
+    # Of each thread, for what is done fold by fold.
+    double* work
+    int* members
+    Py_ssize_t room, most_rows
 
-# Answers a request about one problem, with the work space of a thread; returns 0 on success.
-ctypedef int (*Answer)(Problem*, const Request*, double*, int*) noexcept nogil
+# Answers a request about one problem in a thread; returns 0 on success.
+ctypedef int (*Answer)(Problem*, const Request*, int) noexcept nogil
 
 cdef int follow(Problem* p) noexcept nogil
 cdef void solve_system(
     Problem* p, int n, const double* values, const double* totals, double* out, double* offsets
 ) noexcept nogil
-cdef int left_out(Problem* p, const Request* asked, double* work, int* members) noexcept nogil
-cdef int folds_left_out(
-    Problem* p, const Request* asked, double* work, int* members
-) noexcept nogil
-cdef int differentiate(Problem* p, const Request* asked, double* work, int* members) noexcept nogil
-cdef int adjoint(Problem* p, const Request* asked, double* work, int* members) noexcept nogil
+cdef int left_out(Problem* p, const Request* asked, int thread) noexcept nogil
+cdef int folds_left_out(Problem* p, const Request* asked, int thread) noexcept nogil
+cdef int differentiate(Problem* p, const Request* asked, int thread) noexcept nogil
+cdef int adjoint(Problem* p, const Request* asked, int thread) noexcept nogil

@@ -21,8 +21,8 @@ changes by left' dK theta', and by -left' (da + (a - f') dlog c) on the samples 
 
 from libc.math cimport sqrt
 from libc.string cimport memcpy, memmove, memset
-from scipy.linalg.cython_blas cimport ddot, dgemm, dgemv, drot, drotg, dtrsm, dtrsv
-from scipy.linalg.cython_lapack cimport dpotrf, dpotri, dpotrs
+from scipy.linalg.cython_blas cimport daxpy, ddot, dgemm, dgemv, drot, dtrsm, dtrsv
+from scipy.linalg.cython_lapack cimport dpotrf, dpotri, dpotrs, dtrtri
 
 cdef double CHANGES = 0.25  # share of an active set, past which a new factor is faster
 cdef double SINGULAR = 1e-13  # of a pivot that is at most one
@@ -41,11 +41,10 @@ ctypedef struct Fold:  # of a repeat; its samples B are the `size` active ones, 
 
 cdef int follow(Problem* p) noexcept nogil:
     """Factorise the matrix of the samples that `side` selects; return 0 on success."""
-    cdef int i, n_changes = 0
+    cdef int i, side, n_changes = 0
     for i in range(p.n):
-        p.root[i] = 0.0
-        if p.side[i] != 0:
-            p.root[i] = sqrt(2.0 * (p.C1 if p.side[i] < 0 else p.C2) * p.weight[i])
+        side = p.side[i]
+        p.root[i] = sqrt(2.0 * p.weight[i] * (p.C1 if side < 0 else p.C2 if side > 0 else 0.0))
         n_changes += p.root[i] != p.factored_root[i]
     if p.state == FACTOR:
         if n_changes == 0:
@@ -105,7 +104,7 @@ cdef bint change(Problem* p) noexcept nogil:
 cdef void remove(Problem* p, int place) noexcept nogil:
     """Take an active sample out of the factor: L without a row, L R of rotations R."""
     cdef int j, rest, one = 1, last = p.n_active - 1
-    cdef double cosine, sine, pivot, zeroed
+    cdef double cosine, sine, pivot
     cdef double* column
     for j in range(last):
         column = p.matrix + <Py_ssize_t> j * p.n
@@ -114,8 +113,8 @@ cdef void remove(Problem* p, int place) noexcept nogil:
             continue
         # Rotate column j + 1 into this one, from its diagonal on, which vanishes.
         rest = last - j - 1
-        pivot, zeroed = column[j + 1], column[p.n + j + 1]
-        drotg(&pivot, &zeroed, &cosine, &sine)
+        pivot = sqrt(column[j + 1] ** 2 + column[p.n + j + 1] ** 2)
+        cosine, sine = column[j + 1] / pivot, column[p.n + j + 1] / pivot
         drot(&rest, column + j + 2, &one, column + p.n + j + 2, &one, &cosine, &sine)
         memmove(column + j + 1, column + j + 2, rest * sizeof(double))
         column[j] = pivot
@@ -150,36 +149,47 @@ cdef void solve_system(
 ) noexcept nogil:
     """Solve the system for v = r * values, t = totals; put r * z into `out`, 0 off the set.
 
-    `ones` and the border r'A^-1 r are found on the way. Offsets stay where no sample is active.
+    With h = L^-1 v and e = L^-1 r, the offset b is (e'h - t) / e'e, and z = L'^-1 (h - b e).
+    Offsets stay where no sample is active.
     """
-    cdef int i, j, o, k = p.n_active, n_columns = n + p.fit_intercept
-    cdef double unit = 1.0, offset
-    cdef double* ones = p.solved + <Py_ssize_t> n * k
-    cdef double* z
+    cdef int i, j, o, k = p.n_active, n_columns = n + p.fit_intercept, one = 1
+    cdef double unit = 1.0, border, offset
+    cdef double* z = p.solved
+    cdef double* e = z + <Py_ssize_t> n * k
     memset(out, 0, <size_t> n * p.n * sizeof(double))
     if k == 0:
         return
     for j in range(k):
         i = p.active[j]
+        e[j] = p.root[i]
         for o in range(n):
-            p.solved[o * k + j] = p.root[i] * values[o * p.n + i]
-        ones[j] = p.root[i]
-    dtrsm("L", "L", "N", "N", &k, &n_columns, &unit, p.matrix, &p.n, p.solved, &k)
-    dtrsm("L", "L", "T", "N", &k, &n_columns, &unit, p.matrix, &p.n, p.solved, &k)
-    p.border = 0.0
-    for j in range(k if p.fit_intercept else 0):
-        p.ones[j] = ones[j]
-        p.border += p.root[p.active[j]] * ones[j]
+            z[o * k + j] = p.root[i] * values[o * p.n + i]
+    dtrsm("L", "L", "N", "N", &k, &n_columns, &unit, p.matrix, &p.n, z, &k)
+    border = ddot(&k, e, &one, e, &one)
     for o in range(n):
-        z = p.solved + <Py_ssize_t> o * k
-        offset = -totals[o] if totals != NULL else 0.0
+        offsets[o] = 0.0
+        if p.fit_intercept:
+            offset = (totals[o] if totals != NULL else 0.0) - ddot(&k, e, &one, z + o * k, &one)
+            offset /= border
+            daxpy(&k, &offset, e, &one, z + o * k, &one)
+            offsets[o] = -offset
+    dtrsm("L", "L", "T", "N", &k, &n, &unit, p.matrix, &p.n, z, &k)
+    for o in range(n):
         for j in range(k):
-            offset += p.root[p.active[j]] * z[j]
-        offset = offset / p.border if p.fit_intercept else 0.0
-        offsets[o] = offset
+            out[o * p.n + p.active[j]] = p.root[p.active[j]] * z[o * k + j]
+
+
+cdef int prepare_to_leave(Problem* p) noexcept nogil:
+    """Factorise the current active set, and solve for the border; return 0 on success."""
+    cdef int j, k, one = 1, info = follow(p)
+    k = p.n_active
+    if info == 0 and k > 0 and p.fit_intercept:
         for j in range(k):
-            i = p.active[j]
-            out[o * p.n + i] = p.root[i] * (z[j] - offset * p.ones[j] if offset else z[j])
+            p.ones[j] = p.root[p.active[j]]
+        dtrsv("L", "N", "N", &k, p.matrix, &p.n, p.ones, &one)
+        p.border = ddot(&k, p.ones, &one, p.ones, &one)
+        dtrsv("L", "T", "N", &k, p.matrix, &p.n, p.ones, &one)
+    return info
 
 
 cdef int invert(Problem* p) noexcept nogil:
@@ -188,12 +198,10 @@ cdef int invert(Problem* p) noexcept nogil:
     cdef double value
     if p.state == INVERSE:
         return 0
-    info = follow(p)
+    info = prepare_to_leave(p)
     k = p.n_active
     if info or k == 0:
         return info
-    if p.fit_intercept:
-        solve_system(p, 0, NULL, NULL, p.theta, NULL)  # for the border alone
     dpotri("L", &k, p.matrix, &p.n, &info)
     p.state = INVERSE
     for j in range(k):
@@ -205,7 +213,7 @@ cdef int invert(Problem* p) noexcept nogil:
     return info
 
 
-cdef int adjoint(Problem* p, const Request* asked, double* work, int* members) noexcept nogil:
+cdef int adjoint(Problem* p, const Request* asked, int thread) noexcept nogil:
     """Put derivatives by the aims of a function of the model into `by_aim`."""
     cdef int info = follow(p)
     if info == 0:
@@ -214,18 +222,25 @@ cdef int adjoint(Problem* p, const Request* asked, double* work, int* members) n
     return info
 
 
-cdef int left_out(Problem* p, const Request* asked, double* work, int* members) noexcept nogil:
+cdef int left_out(Problem* p, const Request* asked, int thread) noexcept nogil:
     """Put the values of samples for the models without (a share of) each into `values`."""
-    cdef int i, j, o
+    cdef int i, j, o, k, size, one = 1, info
     cdef double pivot
+    cdef double* column
     cdef double* out = asked.values + p.first
     for o in range(p.n_outputs):
         for i in range(p.n):
             out[o * p.n + i] = p.decision[o * p.n + i] + p.intercept[o]
-    if invert(p):
+    if prepare_to_leave(p):
         return 1
-    for j in range(p.n_active):
-        i, pivot = p.active[j], p.matrix[<Py_ssize_t> j * (p.n + 1)]
+    k = p.n_active
+    dtrtri("L", "N", &k, p.matrix, &p.n, &info)
+    p.state = NOTHING
+    for j in range(k):
+        i, size, column = p.active[j], k - j, p.matrix + <Py_ssize_t> j * (p.n + 1)
+        pivot = ddot(&size, column, &one, column, &one)
+        if p.fit_intercept:
+            pivot -= p.ones[j] ** 2 / p.border
         if asked.share != NULL:
             pivot = 1.0 - asked.share[p.first_row + i] * (1.0 - pivot)
         # If a sample is alone in the active set, there is no model without it.
@@ -235,14 +250,15 @@ cdef int left_out(Problem* p, const Request* asked, double* work, int* members) 
 
 
 cdef Fold fold_of(
-    Problem* p, const Request* asked, Py_ssize_t model, double* work, int* members
+    Problem* p, const Request* asked, Py_ssize_t model, int thread
 ) noexcept nogil:
     """Return a fold of a repeat, with its room in the work space of a thread."""
     cdef Fold fold
     cdef Py_ssize_t size = <Py_ssize_t> p.n_outputs * p.n
     fold.of = asked.fold + model // asked.n_folds * asked.n_samples
-    fold.which, fold.members = <int> (model % asked.n_folds), members
-    fold.u, fold.theta, fold.moved = work, work + size, work + 2 * size
+    fold.which, fold.u = <int> (model % asked.n_folds), asked.work + thread * asked.room
+    fold.members = asked.members + thread * asked.most_rows
+    fold.theta, fold.moved = fold.u + size, fold.u + 2 * size
     fold.z, fold.block = fold.moved + size, fold.moved + size + p.n
     return fold
 
@@ -302,15 +318,14 @@ cdef void find_coefficients(Problem* p, Fold* fold) noexcept nogil:
             fold.theta[o * p.n + p.active[fold.members[i]]] = 0.0
 
 
-cdef int folds_left_out(Problem* p, const Request* asked, double* work, int* members
-) noexcept nogil:
+cdef int folds_left_out(Problem* p, const Request* asked, int thread) noexcept nogil:
     """Put the values of samples for the models without their fold into `values`."""
     cdef Py_ssize_t model
     cdef Fold fold
     if invert(p):
         return 1
     for model in range(asked.n_repeats * asked.n_folds):
-        fold = fold_of(p, asked, model, work, members)
+        fold = fold_of(p, asked, model, thread)
         fold_left_out(
             p, &fold, asked.values + model // asked.n_folds * asked.n_flat + p.first
         )
@@ -339,15 +354,14 @@ cdef void fold_left_out(Problem* p, Fold* fold, double* out) noexcept nogil:
             out[o * p.n + j] = p.aim[o * p.n + j] - fold.u[o * fold.size + i] / p.root[j]
 
 
-cdef int differentiate(Problem* p, const Request* asked, double* work, int* members
-) noexcept nogil:
+cdef int differentiate(Problem* p, const Request* asked, int thread) noexcept nogil:
     """Put derivatives of a function of the values of `folds_left_out` where they are asked for."""
     cdef Py_ssize_t model, at
     cdef Fold fold
     if invert(p):
         return 1
     for model in range(asked.n_repeats * asked.n_folds):
-        fold, at = fold_of(p, asked, model, work, members), model * asked.n_flat + p.first
+        fold, at = fold_of(p, asked, model, thread), model * asked.n_flat + p.first
         fold.theta = asked.coef + at
         if leave(p, &fold):
             find_coefficients(p, &fold)

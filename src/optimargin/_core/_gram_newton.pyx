@@ -22,7 +22,7 @@ from optimargin._core._line_search cimport optimargin_band_value, side_of_band, 
 cdef int MAX_ITER = 200  # Newton steps
 
 
-cdef int minimise(Problem* p, const Request* asked, double* work, int* members) noexcept nogil:
+cdef int minimise(Problem* p, const Request* asked, int thread) noexcept nogil:
     """Solve a problem, from its current solution; return 0 on success."""
     return solve_quadratic(p) if p.is_quadratic else newton(p)
 

@@ -7,7 +7,7 @@ thousands of points. All of them are solved without the interpreter, side by sid
 
 import numpy as np
 
-from cython.parallel cimport parallel, prange, threadid
+from cython.parallel cimport prange, threadid
 from libc.stdlib cimport calloc, free
 from scipy.linalg.cython_blas cimport dgemm
 
@@ -132,23 +132,20 @@ cdef class SmallSystems:
         self._own_kernels.append((own, every))
         p.K, p.stride, p.index = &own[0, 0], n, &every[0]
 
-    cdef int _answer(self, Answer answer, Request* asked, int n_threads, Py_ssize_t size=0) except -1:
-        """Ask every problem, side by side; work space has room for folds of some size."""
-        cdef Py_ssize_t k, n = self.most_rows, room = (3 * self.most_outputs + 1) * n
-        cdef int t, failed = 0, used = 1 if self._is_shared else min(n_threads, self.n_problems)
-        cdef double[:, ::1] work = np.empty((used, room + size * (size + n) + 1))
-        cdef int[:, ::1] members = np.empty((used, n + 1), dtype=np.intc)
+    cdef int _answer(self, Answer answer, Request* asked, int n_threads) except -1:
+        """Ask every problem, side by side."""
+        cdef Py_ssize_t k
+        cdef int failed = 0
         asked.n_flat = self.n_flat
-        with nogil, parallel(num_threads=used):
-            t = threadid()
-            for k in prange(self.n_problems, schedule="dynamic"):
-                failed += self._answer_one(k, answer, asked, &work[t, 0], &members[t, 0])
+        n_threads = 1 if self._is_shared else min(n_threads, self.n_problems)
+        for k in prange(self.n_problems, nogil=True, schedule="dynamic", num_threads=n_threads):
+            failed += self._answer_one(k, answer, asked, threadid())
         if failed:
             raise FloatingPointError(INDEFINITE)
         return 0
 
     cdef int _answer_one(
-        self, Py_ssize_t k, Answer answer, const Request* asked, double* work, int* members
+        self, Py_ssize_t k, Answer answer, const Request* asked, int thread
     ) noexcept nogil:
         if self._problems[k].n == 0:
             return 0
@@ -156,7 +153,21 @@ cdef class SmallSystems:
             if self.owner >= 0:
                 self._problems[self.owner].state = NOTHING
             self.owner = k
-        return answer(&self._problems[k], asked, work, members) != 0
+        return answer(&self._problems[k], asked, thread) != 0
+
+    cdef int _answer_by_folds(
+        self, Answer answer, Request* asked, const int[:, ::1] fold, int n_folds, int n_threads
+    ) except -1:
+        """Ask for what is done fold by fold, with work space for each thread."""
+        cdef Py_ssize_t n = self.most_rows
+        size = min(max(np.bincount(each).max() for each in np.asarray(fold)), n)
+        room = (3 * self.most_outputs + 1) * n + size * (size + n)
+        cdef double[:, ::1] work = np.empty((n_threads, room))
+        cdef int[:, ::1] members = np.empty((n_threads, n), dtype=np.intc)
+        asked.fold, asked.n_folds = &fold[0, 0], n_folds
+        asked.n_repeats, asked.n_samples = fold.shape[0], fold.shape[1]
+        asked.work, asked.room, asked.members, asked.most_rows = &work[0, 0], room, &members[0, 0], n
+        return self._answer(answer, asked, n_threads)
 
     def solve(self, const double[:, ::1] losses, int n_threads):
         """Minimise every problem, from its last solution.
@@ -218,16 +229,8 @@ cdef class SmallSystems:
         cdef double[:, ::1] values = out
         cdef Request asked
         asked.values = &values[0, 0]
-        self._answer_folds(folds_left_out, &asked, fold, n_folds, n_threads)
+        self._answer_by_folds(folds_left_out, &asked, fold, n_folds, n_threads)
         return out
-
-    cdef int _answer_folds(
-        self, Answer answer, Request* asked, const int[:, ::1] fold, int n_folds, int n_threads
-    ) except -1:
-        asked.fold, asked.n_folds = &fold[0, 0], n_folds
-        asked.n_repeats, asked.n_samples = fold.shape[0], fold.shape[1]
-        largest = max(np.bincount(each).max() for each in np.asarray(fold))
-        return self._answer(answer, asked, n_threads, min(largest, self.most_rows))
 
     def differentiate(
         self, const int[:, ::1] fold, int n_folds, const double[:, ::1] slope, int n_threads
@@ -255,7 +258,7 @@ cdef class SmallSystems:
         cdef Request asked
         asked.slope, asked.by_aim, asked.by_log_curvature = &slope[0, 0], &aims[0], &logs[0]
         asked.left, asked.coef = &lefts[0, 0], &coefs[0, 0]
-        self._answer_folds(differentiate, &asked, fold, n_folds, n_threads)
+        self._answer_by_folds(differentiate, &asked, fold, n_folds, n_threads)
         return by_aim, by_log_curvature, left, coef
 
     def by_kernel(self, const double[:, ::1] left, const double[:, ::1] coef, Py_ssize_t n_samples):
