@@ -39,31 +39,29 @@ ctypedef struct Problem:
     double* ones  # A^-1 r
     double* matrix
 
-ctypedef struct Request:  # what an answer needs, in flat arrays
-    const double* share  # of all problems' samples, or NULL
+ctypedef struct Request:  # flat arrays of all problems
+    const double* share  # of samples; NULL for all of the weight of each
     const int* fold  # of shape (n_repeats, n_samples)
     Py_ssize_t n_repeats, n_samples, n_flat
     int n_folds
-    const double* slope  # by flat values
+    const double* slope  # NULL where values are asked for
     const double* total
     double* values
     double* by_aim
     double* by_log_curvature
     double* left
     double* coef
-    # Of each thread, for what is done fold by fold.
-    double* work
-    int* members
+    double* work  # `room` for each thread
+    int* members  # `most_rows` for each thread
     Py_ssize_t room, most_rows
 
-# Answers a request about one problem in a thread; returns 0 on success.
+# What is asked about one problem, answered in some thread; returns 0 on success.
 ctypedef int (*Answer)(Problem*, const Request*, int) noexcept nogil
 
 cdef int follow(Problem* p) noexcept nogil
 cdef void solve_system(
     Problem* p, int n, const double* values, const double* totals, double* out, double* offsets
 ) noexcept nogil
-cdef int left_out(Problem* p, const Request* asked, int thread) noexcept nogil
-cdef int folds_left_out(Problem* p, const Request* asked, int thread) noexcept nogil
-cdef int differentiate(Problem* p, const Request* asked, int thread) noexcept nogil
 cdef int adjoint(Problem* p, const Request* asked, int thread) noexcept nogil
+cdef int leave_each_out(Problem* p, const Request* asked, int thread) noexcept nogil
+cdef int leave_folds_out(Problem* p, const Request* asked, int thread) noexcept nogil

@@ -27,11 +27,12 @@ from scipy.linalg.cython_lapack cimport dpotrf, dpotri, dpotrs, dtrtri
 cdef double CHANGES = 0.25  # share of an active set, past which a new factor is faster
 cdef double SINGULAR = 1e-13  # of a pivot that is at most one
 
-ctypedef struct Fold:  # of a repeat; its samples B are the `size` active ones, of q outputs
+ctypedef struct Fold:  # of one repeat; B are its `size` active samples
     const int* of  # the fold of every sample
     int which, size
     int* members  # places of B among the k active samples
-    double* u  # (size, q), as all matrices column by column
+    # For q outputs; all matrices are column by column.
+    double* u  # (size, q)
     double* theta  # of the model without the fold, (n, q)
     double* moved  # (k, q)
     double* z  # (k,)
@@ -222,7 +223,7 @@ cdef int adjoint(Problem* p, const Request* asked, int thread) noexcept nogil:
     return info
 
 
-cdef int left_out(Problem* p, const Request* asked, int thread) noexcept nogil:
+cdef int leave_each_out(Problem* p, const Request* asked, int thread) noexcept nogil:
     """Put the values of samples for the models without (a share of) each into `values`."""
     cdef int i, j, o, k, size, one = 1, info
     cdef double pivot
@@ -249,38 +250,50 @@ cdef int left_out(Problem* p, const Request* asked, int thread) noexcept nogil:
     return 0
 
 
-cdef Fold fold_of(
-    Problem* p, const Request* asked, Py_ssize_t model, int thread
-) noexcept nogil:
-    """Return a fold of a repeat, with its room in the work space of a thread."""
+cdef int leave_folds_out(Problem* p, const Request* asked, int thread) noexcept nogil:
+    """Answer for the models without each fold: their values, or derivatives by given slopes."""
     cdef Fold fold
-    cdef Py_ssize_t size = <Py_ssize_t> p.n_outputs * p.n
-    fold.of = asked.fold + model // asked.n_folds * asked.n_samples
-    fold.which, fold.u = <int> (model % asked.n_folds), asked.work + thread * asked.room
-    fold.members = asked.members + thread * asked.most_rows
-    fold.theta, fold.moved = fold.u + size, fold.u + 2 * size
-    fold.z, fold.block = fold.moved + size, fold.moved + size + p.n
-    return fold
+    cdef Py_ssize_t model, repeat, size = <Py_ssize_t> p.n_outputs * p.n
+    if invert(p):
+        return 1
+    fold.u, fold.members = asked.work + thread * asked.room, asked.members + thread * asked.most_rows
+    fold.theta, fold.moved, fold.z = fold.u + size, fold.u + 2 * size, fold.u + 3 * size
+    fold.block = fold.z + p.n
+    for model in range(asked.n_repeats * asked.n_folds):
+        repeat = model // asked.n_folds
+        fold.of, fold.which = asked.fold + repeat * asked.n_samples, <int> (model % asked.n_folds)
+        if asked.slope == NULL:
+            find_values(p, &fold, asked.values + repeat * asked.n_flat + p.first)
+        else:
+            fold.theta = asked.coef + model * asked.n_flat + p.first
+            differentiate(
+                p, &fold, asked.slope + repeat * asked.n_flat + p.first,
+                asked.left + model * asked.n_flat + p.first,
+                asked.by_aim + p.first, asked.by_log_curvature + p.first,
+            )
+    return 0
 
 
 cdef bint holds(Problem* p, Fold* fold, int i) noexcept nogil:
     return fold.of[p.rows[i]] == fold.which
 
 
-cdef bint leave(Problem* p, Fold* fold) noexcept nogil:
-    """Find the active samples of a fold, factorise their block of P and solve for u.
+cdef bint leave(Problem* p, Fold* fold, bint with_coefficients) noexcept nogil:
+    """Solve for u without a fold, and for theta' if it is asked for, with the columns P_:B.
 
-    Returns False where there is no model without them.
+    Returns False where nothing is left to learn from.
     """
-    cdef int i, j, o, size = 0, info = 0
+    cdef int i, j, o, k = p.n_active, size = 0, info = 0
+    cdef double one = 1.0, zero = 0.0
     cdef const double* row
     fold.size = 0
-    for j in range(p.n_active):
+    for j in range(k):
         if holds(p, fold, p.active[j]):
             fold.members[size] = j
             size += 1
-    fold.columns = fold.block + <Py_ssize_t> size * size
-    if size == 0 or size == p.n_active:
+    if with_coefficients and (size < k or k == 0):
+        memcpy(fold.theta, p.theta, <size_t> p.n_outputs * p.n * sizeof(double))
+    if size == 0 or size == k:
         return size == 0
     for i in range(size):
         row = p.matrix + <Py_ssize_t> fold.members[i] * p.n
@@ -295,17 +308,9 @@ cdef bint leave(Problem* p, Fold* fold) noexcept nogil:
     if info:
         return False
     dpotrs("U", &size, &p.n_outputs, fold.block, &size, fold.u, &size, &info)
-    fold.size = size
-    return True
-
-
-cdef void find_coefficients(Problem* p, Fold* fold) noexcept nogil:
-    """Gather P_:B, and find the coefficients theta - r P_:B u without a fold."""
-    cdef int i, j, o, k = p.n_active, size = fold.size
-    cdef double one = 1.0, zero = 0.0
-    memcpy(fold.theta, p.theta, <size_t> p.n_outputs * p.n * sizeof(double))
-    if size == 0:
-        return
+    fold.size, fold.columns = size, fold.block + <Py_ssize_t> size * size
+    if not with_coefficients:
+        return True
     for i in range(size):
         memcpy(fold.columns + <Py_ssize_t> i * k,
                p.matrix + <Py_ssize_t> fold.members[i] * p.n, k * sizeof(double))
@@ -316,35 +321,20 @@ cdef void find_coefficients(Problem* p, Fold* fold) noexcept nogil:
             fold.theta[o * p.n + p.active[j]] -= p.root[p.active[j]] * fold.moved[o * k + j]
         for i in range(size):
             fold.theta[o * p.n + p.active[fold.members[i]]] = 0.0
+    return True
 
 
-cdef int folds_left_out(Problem* p, const Request* asked, int thread) noexcept nogil:
-    """Put the values of samples for the models without their fold into `values`."""
-    cdef Py_ssize_t model
-    cdef Fold fold
-    if invert(p):
-        return 1
-    for model in range(asked.n_repeats * asked.n_folds):
-        fold = fold_of(p, asked, model, thread)
-        fold_left_out(
-            p, &fold, asked.values + model // asked.n_folds * asked.n_flat + p.first
-        )
-    return 0
-
-
-cdef void fold_left_out(Problem* p, Fold* fold, double* out) noexcept nogil:
+cdef void find_values(Problem* p, Fold* fold, double* out) noexcept nogil:
+    """Put the values of the samples of a fold for the model without it into `out`."""
     cdef int i, j, o, one = 1
+    cdef bint some_inactive = p.n_active < p.n, is_known = leave(p, fold, some_inactive)
     cdef double intercept
-    cdef bint is_known = leave(p, fold), all_active = p.n_active == p.n
-    if is_known and not all_active:
-        find_coefficients(p, fold)
     for o in range(p.n_outputs):
         intercept = p.intercept[o]
         for i in range(fold.size if p.fit_intercept else 0):
             intercept -= p.ones[fold.members[i]] * fold.u[o * fold.size + i] / p.border
-        for i in range(0 if is_known and all_active else p.n):
+        for i in range(p.n if some_inactive or not is_known else 0):
             if holds(p, fold, i):
-                # If all active samples are in the fold, nothing is left to learn from.
                 out[o * p.n + i] = intercept
                 if is_known and p.root[i] == 0.0:
                     out[o * p.n + i] += ddot(&p.n, <double*> p.K + p.index[i] * p.stride, &one,
@@ -354,44 +344,27 @@ cdef void fold_left_out(Problem* p, Fold* fold, double* out) noexcept nogil:
             out[o * p.n + j] = p.aim[o * p.n + j] - fold.u[o * fold.size + i] / p.root[j]
 
 
-cdef int differentiate(Problem* p, const Request* asked, int thread) noexcept nogil:
-    """Put derivatives of a function of the values of `folds_left_out` where they are asked for."""
-    cdef Py_ssize_t model, at
-    cdef Fold fold
-    if invert(p):
-        return 1
-    for model in range(asked.n_repeats * asked.n_folds):
-        fold, at = fold_of(p, asked, model, thread), model * asked.n_flat + p.first
-        fold.theta = asked.coef + at
-        if leave(p, &fold):
-            find_coefficients(p, &fold)
-            differentiate_fold(
-                p, &fold, asked.slope + model // asked.n_folds * asked.n_flat + p.first,
-                asked.left + at, asked.by_aim + p.first, asked.by_log_curvature + p.first,
-            )
-    return 0
-
-
-cdef void differentiate_fold(
+cdef void differentiate(
     Problem* p, Fold* fold, const double* slope, double* left, double* by_aim, double* by_log
 ) noexcept nogil:
-    cdef int i, j, o, k = p.n_active, size = fold.size, one = 1, info
-    cdef double unit = 1.0
+    """Add what a fold adds to derivatives, and put its bilinear form into `left` and theta'."""
+    cdef int i, j, o, k = p.n_active, one = 1, info
+    cdef double unit = 1.0, minus = -1.0
     cdef double* g = fold.u
     cdef double* z = fold.z
+    if not leave(p, fold, True):
+        return
     for o in range(p.n_outputs):
         solve_for_inactive(p, fold, slope, left)
-        for i in range(size):
-            j = p.active[fold.members[i]]
-            g[i] = slope[j] / p.root[j] + z[fold.members[i]]
-        for j in range(k):
-            z[j] = -z[j]
-        if size > 0:
-            dpotrs("U", &size, &one, fold.block, &size, g, &size, &info)
-            dgemv("N", &k, &size, &unit, fold.columns, &k, g, &one, &unit, z, &one)
+        for i in range(fold.size):
+            j = fold.members[i]
+            g[i] = slope[p.active[j]] / p.root[p.active[j]] + z[j]
+        if fold.size > 0:
+            dpotrs("U", &fold.size, &one, fold.block, &fold.size, g, &fold.size, &info)
+            dgemv("N", &k, &fold.size, &minus, fold.columns, &k, g, &one, &unit, z, &one)
         for j in range(k):
             i = p.active[j]
-            left[i] = p.root[i] * z[j]
+            left[i] = -p.root[i] * z[j]
             if not holds(p, fold, i):  # curvatures and aims of the fold itself do not matter
                 by_aim[i] -= left[i]
                 by_log[i] -= left[i] * fold.theta[o * p.n + i] / p.root[i] ** 2
@@ -401,7 +374,7 @@ cdef void differentiate_fold(
 cdef void solve_for_inactive(
     Problem* p, Fold* fold, const double* slope, double* left
 ) noexcept nogil:
-    """Solve for z with the slopes of samples of the fold that are not active; these are left."""
+    """Solve for z with the slopes of samples of the fold that are not active: they are `left`."""
     cdef int i, j, k = p.n_active, one = 1
     cdef double unit = 1.0, zero = 0.0, total = 0.0
     cdef const double* row

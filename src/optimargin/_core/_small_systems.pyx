@@ -1,30 +1,155 @@
 """Problems of the band loss over rows of one Gram matrix: solved, and with samples left out.
 
+Problem    min over theta, b   1/2 theta' K theta + sum_i w_i l(s_i (t_i - f_i)),  f = K theta + b
+
 Pairs of classes are hundreds of problems of some dozen rows each, a grid is one problem at
-thousands of points. All of them are solved without the interpreter, side by side in threads:
-`_gram_newton` and `_active_system` have the mathematics of one.
+thousands of points. All of them are solved without the interpreter, side by side in threads, by
+semismooth Newton steps. With the aims a = t -+ s D of the active set S, a step solves
+
+    theta = r * A^-1 (r * (a - b)) on S and 0 off S,   sum(theta) = 0 when b is fitted.
+
+Memory and the factor of A are kept from one solve to the next; `_active_system` has that system,
+and how it leaves samples out. The solver of a fit (`optimargin.solvers.newton`) takes the same
+steps. A loss of C1 = C2 without a band is quadratic: all samples are active, and several outputs
+share one factor.
 """
 
 import numpy as np
 
 from cython.parallel cimport prange, threadid
 from libc.stdlib cimport calloc, free
-from scipy.linalg.cython_blas cimport dgemm
+from libc.string cimport memcpy, memset
+from scipy.linalg.cython_blas cimport ddot, dgemm, dgemv
 
 from optimargin._core._active_system cimport (
-    NOTHING,
-    Answer,
-    Problem,
-    Request,
-    adjoint,
-    differentiate,
-    folds_left_out,
-    left_out,
+    NOTHING, Answer, Problem, Request, adjoint, follow, leave_each_out, leave_folds_out,
+    solve_system,
 )
-from optimargin._core._gram_newton cimport minimise
+from optimargin._core._line_search cimport optimargin_band_value, side_of_band, step_length
 
 cdef double KEPT_BYTES = 1e9  # of the matrices of all problems; above, they share one
+cdef int MAX_ITER = 200  # Newton steps
 INDEFINITE = "The kernel matrix is too far from positive semi-definite."
+
+
+cdef int minimise(Problem* p, const Request* asked, int thread) noexcept nogil:
+    """Solve a problem, from its current solution; return 0 on success."""
+    return solve_quadratic(p) if p.is_quadratic else newton(p)
+
+
+cdef void multiply(Problem* p, double* vector, double* out) noexcept nogil:
+    cdef int one = 1, stride = <int> p.stride
+    cdef double alpha = 1.0, beta = 0.0
+    dgemv("T", &p.n, &p.n, &alpha, <double*> p.K, &stride, vector, &one, &beta, out, &one)
+
+
+cdef double value(Problem* p) noexcept nogil:
+    cdef int one = 1
+    cdef double norm = ddot(&p.n, p.theta, &one, p.decision, &one)
+    return 0.5 * max(norm, 0.0) + optimargin_band_value(
+        p.decision, p.intercept[0], p.target, p.orientation, p.weight, p.C1, p.C2, p.D, p.n
+    )
+
+
+cdef bint classify(Problem* p, const double* decision, double intercept, bint keep) noexcept nogil:
+    """Return whether all sides are those at these decision values; keep these and aims, or not."""
+    cdef int i, side
+    cdef double shortfall
+    cdef bint unchanged = True
+    for i in range(p.n):
+        shortfall = p.orientation[i] * (p.target[i] - (decision[i] + intercept))
+        side = side_of_band(shortfall, p.weight[i], p.C2, p.D)
+        unchanged = unchanged and side == p.side[i]
+        if keep:
+            p.side[i] = side
+            p.aim[i] = p.target[i] + p.orientation[i] * side * p.D
+    return unchanged
+
+
+cdef int solve_quadratic(Problem* p) noexcept nogil:
+    """Solve for all outputs at once."""
+    cdef int i, o
+    cdef Py_ssize_t at
+    cdef double total
+    for i in range(p.n):
+        p.side[i] = -1
+    if follow(p):
+        return 1
+    memcpy(p.aim, p.target, <size_t> p.n_outputs * p.n * sizeof(double))
+    solve_system(p, p.n_outputs, p.aim, NULL, p.theta, p.intercept)
+    for o in range(p.n_outputs):
+        total = 0.0
+        for i in range(p.n):
+            at = o * p.n + i
+            total += p.theta[at] * (p.aim[at] - p.intercept[o])  # theta' (K + 1 / c) theta
+            p.decision[at] = p.aim[at] - p.intercept[o] - p.theta[at] / p.root[i] ** 2
+        p.objective[o] = 0.5 * total
+    p.is_stale = False
+    return 0
+
+
+cdef int newton(Problem* p) noexcept nogil:
+    cdef int info
+    if p.is_stale:
+        multiply(p, p.theta, p.decision)
+        p.is_stale = False
+    info = iterate(p)
+    if info < 0:
+        # On ill-conditioned data, Newton's method may not end from a start far away.
+        memset(p.theta, 0, p.n * sizeof(double))
+        memset(p.decision, 0, p.n * sizeof(double))
+        p.intercept[0] = 0.0
+        info = iterate(p)
+    return info > 0
+
+
+cdef int iterate(Problem* p) noexcept nogil:
+    """Take Newton steps; return 0 at the minimum, -1 if it was not reached, 1 on failure."""
+    cdef int i
+    cdef double slope, quadratic, length, step, intercept
+    cdef bint is_last, unchanged
+    classify(p, p.decision, p.intercept[0], True)
+    p.objective[0] = value(p)
+    for _ in range(MAX_ITER):
+        if follow(p):
+            return 1
+        p.new_intercept[0] = p.intercept[0]
+        solve_system(p, 1, p.aim, NULL, p.new_theta, p.new_intercept)
+        intercept = p.new_intercept[0]
+        multiply(p, p.new_theta, p.new_decision)
+        # Along the step: derivative at 0 and constant curvature of the quadratic part.
+        slope = quadratic = 0.0
+        for i in range(p.n):
+            step = p.new_theta[i] - p.theta[i]
+            slope += step * p.decision[i]
+            p.step[i] = p.new_decision[i] - p.decision[i]
+            quadratic += step * p.step[i]
+        length = step_length(
+            p.decision, p.intercept[0], p.step, intercept - p.intercept[0],
+            p.target, p.orientation, p.weight, p.n, p.C1, p.C2, p.D, slope, quadratic,
+            p.objective[0],
+        )
+        is_last = length == 0.0
+        if is_last:
+            # The objective is at its minimum up to rounding. Its square root, the distance
+            # to the solution, may not be: the ridge solution is closer, if it is one.
+            if not classify(p, p.new_decision, intercept, False):
+                return 0
+            length = 1.0
+        if length == 1.0:
+            memcpy(p.theta, p.new_theta, p.n * sizeof(double))
+            memcpy(p.decision, p.new_decision, p.n * sizeof(double))
+            p.intercept[0] = intercept
+        else:
+            for i in range(p.n):
+                p.theta[i] += length * (p.new_theta[i] - p.theta[i])
+                p.decision[i] += length * p.step[i]
+            p.intercept[0] += length * (intercept - p.intercept[0])
+        unchanged = classify(p, p.decision, p.intercept[0], True)
+        p.objective[0] = value(p)
+        if is_last or (unchanged and length == 1.0):
+            return 0
+    return -1
 
 
 cdef class SmallSystems:
@@ -156,7 +281,7 @@ cdef class SmallSystems:
         return answer(&self._problems[k], asked, thread) != 0
 
     cdef int _answer_by_folds(
-        self, Answer answer, Request* asked, const int[:, ::1] fold, int n_folds, int n_threads
+        self, Request* asked, const int[:, ::1] fold, int n_folds, int n_threads
     ) except -1:
         """Ask for what is done fold by fold, with work space for each thread."""
         cdef Py_ssize_t n = self.most_rows
@@ -167,7 +292,7 @@ cdef class SmallSystems:
         asked.fold, asked.n_folds = &fold[0, 0], n_folds
         asked.n_repeats, asked.n_samples = fold.shape[0], fold.shape[1]
         asked.work, asked.room, asked.members, asked.most_rows = &work[0, 0], room, &members[0, 0], n
-        return self._answer(answer, asked, n_threads)
+        return self._answer(leave_folds_out, asked, n_threads)
 
     def solve(self, const double[:, ::1] losses, int n_threads):
         """Minimise every problem, from its last solution.
@@ -209,7 +334,7 @@ cdef class SmallSystems:
         asked.values, asked.share = &values[0], NULL
         if share is not None:
             asked.share = &shares[0]
-        self._answer(left_out, &asked, 1)
+        self._answer(leave_each_out, &asked, 1)
         return out
 
     def leave_folds_out(self, const int[:, ::1] fold, int n_folds, int n_threads):
@@ -228,8 +353,8 @@ cdef class SmallSystems:
         out = np.empty((fold.shape[0], self.n_flat))
         cdef double[:, ::1] values = out
         cdef Request asked
-        asked.values = &values[0, 0]
-        self._answer_by_folds(folds_left_out, &asked, fold, n_folds, n_threads)
+        asked.values, asked.slope = &values[0, 0], NULL
+        self._answer_by_folds(&asked, fold, n_folds, n_threads)
         return out
 
     def differentiate(
@@ -258,7 +383,7 @@ cdef class SmallSystems:
         cdef Request asked
         asked.slope, asked.by_aim, asked.by_log_curvature = &slope[0, 0], &aims[0], &logs[0]
         asked.left, asked.coef = &lefts[0, 0], &coefs[0, 0]
-        self._answer_by_folds(differentiate, &asked, fold, n_folds, n_threads)
+        self._answer_by_folds(&asked, fold, n_folds, n_threads)
         return by_aim, by_log_curvature, left, coef
 
     def by_kernel(self, const double[:, ::1] left, const double[:, ::1] coef, Py_ssize_t n_samples):
