@@ -5,53 +5,41 @@ cdef enum:  # what the matrix of a problem holds
     FACTOR = 1
     INVERSE = 2
 
+ctypedef double* Vector
+ctypedef const double* Given
+
 ctypedef struct Problem:
     int n, n_outputs, n_active, n_changes_left, state
     bint fit_intercept, is_quadratic, is_stale
     double C1, C2, D, border
     # Where flat arrays have its samples of all outputs, its outputs, and its samples.
     Py_ssize_t first, first_output, first_row
-    const double* K  # the value of samples i and j is K[index[i] * stride + index[j]]
+    Given K  # the value of samples i and j is K[index[i] * stride + index[j]]
     Py_ssize_t stride
     const Py_ssize_t* index
     const Py_ssize_t* rows  # of all samples, those of this problem
-    # Of outputs, one after the other; weights are those of all outputs.
-    const double* target
-    const double* orientation
-    const double* weight
-    double* theta
-    double* decision  # without the intercept
-    double* aim
-    double* intercept
-    double* objective
-    double* new_theta
-    double* new_intercept
-    double* solved  # one column more
+    # Of outputs, one after the other. Decision values are those without the intercept.
+    Given target, orientation
+    Vector theta, decision, aim, intercept, objective, new_intercept
+    Vector solved  # one column more
     # Of samples. Roots are zero off the active set.
+    Given weight
     int* side  # -1 below the band of the loss, 1 above it, 0 off the active set
-    double* root
-    double* factored_root  # of the set that was factorised
-    double* new_decision
-    double* step
-    # Of active samples, in the order of the matrix; which has n rows.
+    Vector root, factored_root, new_theta, new_decision, step
+    # Of active samples, in the order of the matrix, which has n rows.
     int* active
-    Py_ssize_t* column  # their `index`
-    double* ones  # A^-1 r
-    double* matrix
+    Vector ones  # A^-1 r
+    Vector matrix
 
 ctypedef struct Request:  # flat arrays of all problems
-    const double* share  # of samples; NULL for all of the weight of each
+    Given share  # of samples; NULL for all of the weight of each
     const int* fold  # of shape (n_repeats, n_samples)
     Py_ssize_t n_repeats, n_samples, n_flat
     int n_folds
-    const double* slope  # NULL where values are asked for
-    const double* total
-    double* values
-    double* by_aim
-    double* by_log_curvature
-    double* left
-    double* coef
-    double* work  # `room` for each thread
+    Given slope  # NULL where values are asked for
+    Given total
+    Vector values, by_aim, by_log_curvature, left, coef
+    Vector work  # `room` for each thread
     int* members  # `most_rows` for each thread
     Py_ssize_t room, most_rows
 

@@ -21,23 +21,19 @@ changes by left' dK theta', and by -left' (da + (a - f') dlog c) on the samples 
 
 from libc.math cimport sqrt
 from libc.string cimport memcpy, memmove, memset
-from scipy.linalg.cython_blas cimport daxpy, ddot, dgemm, dgemv, drot, dtrsm, dtrsv
+from scipy.linalg.cython_blas cimport daxpy, ddot, dgemm, dgemv, drot, dsyr, dtrsm, dtrsv
 from scipy.linalg.cython_lapack cimport dpotrf, dpotri, dpotrs, dtrtri
 
 cdef double CHANGES = 0.25  # share of an active set, past which a new factor is faster
 cdef double SINGULAR = 1e-13  # of a pivot that is at most one
 
-ctypedef struct Fold:  # of one repeat; B are its `size` active samples
+ctypedef struct Fold:  # of one repeat, for q outputs; B are its `size` active samples
     const int* of  # the fold of every sample
     int which, size
     int* members  # places of B among the k active samples
-    # For q outputs; all matrices are column by column.
-    double* u  # (size, q)
-    double* theta  # of the model without the fold, (n, q)
-    double* moved  # (k, q)
-    double* z  # (k,)
-    double* block  # factor of P_BB
-    double* columns  # P_:B
+    Vector u, moved, z  # (size, q), (k, q) and (k,); all matrices are column by column
+    Vector theta  # of the model without the fold, (n, q)
+    Vector block, columns  # the factor of P_BB, and P_:B
 
 
 cdef int follow(Problem* p) noexcept nogil:
@@ -59,23 +55,18 @@ cdef int follow(Problem* p) noexcept nogil:
 cdef int factorise(Problem* p) noexcept nogil:
     """Collect the active set and factorise its matrix."""
     cdef int i, j, k = 0, info = 0
-    cdef double root, jitter = 0.0
-    cdef const double* row
+    cdef double jitter = 0.0
     cdef double* out
-    cdef double* roots = p.solved
     memcpy(p.factored_root, p.root, p.n * sizeof(double))
     for i in range(p.n):
         if p.root[i] > 0.0:
-            p.active[k], p.column[k], roots[k] = i, p.index[i], p.root[i]
+            p.active[k] = i
             k += 1
     p.n_active, p.n_changes_left, p.state = k, <int> (CHANGES * k), FACTOR
     for _ in range(12 if k > 0 else 0):
         for j in range(k):
-            row = p.K + p.column[j] * p.stride
-            root = roots[j]
             out = p.matrix + <Py_ssize_t> j * p.n
-            for i in range(j, k):
-                out[i] = root * roots[i] * row[p.column[i]]
+            products(p, p.active[j], j, k, out)
             # Rounding in K times huge weights can hide the identity.
             out[j] = out[j] * (1.0 + jitter) + 1.0
         dpotrf("L", &k, p.matrix, &p.n, &info)
@@ -86,6 +77,15 @@ cdef int factorise(Problem* p) noexcept nogil:
     if info:
         p.state = NOTHING
     return info
+
+
+cdef void products(Problem* p, int i, int first, int last, double* out) noexcept nogil:
+    """Put r_i K_ij r_j into `out` for the active samples j of some places."""
+    cdef int j, other
+    cdef const double* row = p.K + p.index[i] * p.stride
+    for j in range(first, last):
+        other = p.active[j]
+        out[j] = p.root[i] * p.root[other] * row[p.index[other]]
 
 
 cdef bint change(Problem* p) noexcept nogil:
@@ -119,29 +119,24 @@ cdef void remove(Problem* p, int place) noexcept nogil:
         drot(&rest, column + j + 2, &one, column + p.n + j + 2, &one, &cosine, &sine)
         memmove(column + j + 1, column + j + 2, rest * sizeof(double))
         column[j] = pivot
-    for j in range(place, last):
-        p.active[j], p.column[j] = p.active[j + 1], p.column[j + 1]
+    memmove(p.active + place, p.active + place + 1, (last - place) * sizeof(int))
     p.n_active = last
 
 
 cdef bint append(Problem* p, int i) noexcept nogil:
     """Give the factor a last row l' = (L^-1 a)', (1 + a_ii - l'l)^1/2; False if it has none."""
     cdef int j, one = 1, k = p.n_active
-    cdef double root = p.root[i], pivot
-    cdef const double* values = p.K + p.index[i] * p.stride
+    cdef double pivot
     cdef double* row = p.solved
-    for j in range(k):
-        row[j] = root * p.root[p.active[j]] * values[p.column[j]]
-    if k > 0:
-        dtrsv("L", "N", "N", &k, p.matrix, &p.n, row, &one)
-    pivot = 1.0 + root * root * values[p.index[i]] - ddot(&k, row, &one, row, &one)
+    p.active[k], p.n_active, p.factored_root[i] = i, k + 1, p.root[i]
+    products(p, i, 0, k + 1, row)
+    dtrsv("L", "N", "N", &k, p.matrix, &p.n, row, &one)
+    pivot = 1.0 + row[k] - ddot(&k, row, &one, row, &one)
     if not pivot > 0.5:  # it is at least 1 without rounding
         return False
-    for j in range(k):
+    row[k] = sqrt(pivot)
+    for j in range(k + 1):
         p.matrix[<Py_ssize_t> j * p.n + k] = row[j]
-    p.matrix[<Py_ssize_t> k * p.n + k] = sqrt(pivot)
-    p.active[k], p.column[k], p.n_active = i, p.index[i], k + 1
-    p.factored_root[i] = root
     return True
 
 
@@ -195,8 +190,8 @@ cdef int prepare_to_leave(Problem* p) noexcept nogil:
 
 cdef int invert(Problem* p) noexcept nogil:
     """Turn the factor of the current active set into the full symmetric P; 0 on success."""
-    cdef int i, j, k, info
-    cdef double value
+    cdef int i, j, k, one = 1, info
+    cdef double share
     if p.state == INVERSE:
         return 0
     info = prepare_to_leave(p)
@@ -204,13 +199,13 @@ cdef int invert(Problem* p) noexcept nogil:
     if info or k == 0:
         return info
     dpotri("L", &k, p.matrix, &p.n, &info)
-    p.state = INVERSE
+    if p.fit_intercept:
+        share = -1.0 / p.border
+        dsyr("L", &k, &share, p.ones, &one, p.matrix, &p.n)
     for j in range(k):
-        for i in range(j, k):
-            value = p.matrix[<Py_ssize_t> j * p.n + i]
-            if p.fit_intercept:
-                value -= p.ones[i] * p.ones[j] / p.border
-            p.matrix[<Py_ssize_t> j * p.n + i] = p.matrix[<Py_ssize_t> i * p.n + j] = value
+        for i in range(j + 1, k):
+            p.matrix[<Py_ssize_t> i * p.n + j] = p.matrix[<Py_ssize_t> j * p.n + i]
+    p.state = INVERSE
     return info
 
 
@@ -388,7 +383,7 @@ cdef void solve_for_inactive(
             left[i], row = slope[i], p.K + p.index[i] * p.stride
             total += slope[i]
             for j in range(k):
-                right[j] += slope[i] * p.root[p.active[j]] * row[p.column[j]]
+                right[j] += slope[i] * p.root[p.active[j]] * row[p.index[p.active[j]]]
     for i in range(fold.size):
         right[fold.members[i]] = 0.0
     dgemv("N", &k, &k, &unit, p.matrix, &p.n, right, &one, &zero, fold.z, &one)

@@ -17,7 +17,6 @@ share one factor.
 import numpy as np
 
 from cython.parallel cimport prange, threadid
-from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 from scipy.linalg.cython_blas cimport ddot, dgemm, dgemv
 
@@ -29,12 +28,6 @@ from optimargin._core._line_search cimport optimargin_band_value, side_of_band, 
 
 cdef double KEPT_BYTES = 1e9  # of the matrices of all problems; above, they share one
 cdef int MAX_ITER = 200  # Newton steps
-INDEFINITE = "The kernel matrix is too far from positive semi-definite."
-
-
-cdef int minimise(Problem* p, const Request* asked, int thread) noexcept nogil:
-    """Solve a problem, from its current solution; return 0 on success."""
-    return solve_quadratic(p) if p.is_quadratic else newton(p)
 
 
 cdef void multiply(Problem* p, double* vector, double* out) noexcept nogil:
@@ -88,8 +81,11 @@ cdef int solve_quadratic(Problem* p) noexcept nogil:
     return 0
 
 
-cdef int newton(Problem* p) noexcept nogil:
+cdef int minimise(Problem* p, const Request* asked, int thread) noexcept nogil:
+    """Solve a problem, from its current solution; return 0 on success."""
     cdef int info
+    if p.is_quadratic:
+        return solve_quadratic(p)
     if p.is_stale:
         multiply(p, p.theta, p.decision)
         p.is_stale = False
@@ -186,18 +182,11 @@ cdef class SmallSystems:
     cdef double[::1] _root
     cdef const double[:, ::1] _K
 
-    def __cinit__(self, rows, *_):
-        self.n_problems = len(rows)
-        self._problems = <Problem*> calloc(max(self.n_problems, 1), sizeof(Problem))
-        if self._problems == NULL:
-            raise MemoryError
-
-    def __dealloc__(self):
-        free(self._problems)
-
     def __init__(self, rows, n_outputs, target, orientation, weight, fit_intercept):
         cdef Py_ssize_t k, n, q, first = 0, output = 0, row = 0, entry = 0
         cdef Problem* p
+        cdef char[::1] structs = np.zeros(len(rows) * sizeof(Problem), dtype=np.int8)
+        self._problems, self.n_problems = <Problem*> &structs[0], len(rows)
         sizes = np.array([each.size for each in rows], dtype=np.intp)
         n_entries = np.sum(sizes.astype(float) ** 2)
         self.n_flat, self.owner = np.dot(sizes, n_outputs), -1
@@ -213,12 +202,11 @@ cdef class SmallSystems:
         cdef double[::1] intercept = self.intercept, objective = self.objective
         cdef double[::1] offset = new_intercept, solved = np.zeros(self.n_flat + n_rows)
         cdef const Py_ssize_t[::1] own = np.concatenate(rows)
-        cdef Py_ssize_t[::1] column = np.zeros(n_rows, dtype=np.intp)
         cdef double[:, ::1] by_row = np.zeros((6, n_rows))
         cdef int[:, ::1] marks = np.zeros((2, n_rows), dtype=np.intc)
         cdef double[::1] matrix = np.zeros(self.most_rows**2 if self._is_shared else int(n_entries))
         self._kept = [t, s, w, theta, decision, aim, intercept, objective, offset, solved, own,
-                      column, by_row, marks, matrix]
+                      by_row, marks, matrix, structs]
         self._root = by_row[0]
         for k in range(self.n_problems):
             p, n, q = &self._problems[k], sizes[k], n_outputs[k]
@@ -230,7 +218,7 @@ cdef class SmallSystems:
             p.theta, p.decision, p.aim = &theta[first], &decision[first], &aim[first]
             p.intercept, p.objective = &intercept[output], &objective[output]
             p.new_intercept, p.solved = &offset[output], &solved[first + row]
-            p.rows, p.weight, p.column = &own[row], &w[row], &column[row]
+            p.rows, p.weight = &own[row], &w[row]
             p.root, p.factored_root, p.ones = &by_row[0, row], &by_row[1, row], &by_row[2, row]
             p.new_theta, p.new_decision = &by_row[3, row], &by_row[4, row]
             p.step, p.side, p.active = &by_row[5, row], &marks[0, row], &marks[1, row]
@@ -266,7 +254,7 @@ cdef class SmallSystems:
         for k in prange(self.n_problems, nogil=True, schedule="dynamic", num_threads=n_threads):
             failed += self._answer_one(k, answer, asked, threadid())
         if failed:
-            raise FloatingPointError(INDEFINITE)
+            raise FloatingPointError("The kernel matrix is too far from positive semi-definite.")
         return 0
 
     cdef int _answer_one(
