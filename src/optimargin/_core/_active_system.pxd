@@ -22,12 +22,12 @@ ctypedef struct Problem:
     Given target, orientation
     Vector theta, decision, aim, intercept, objective, new_intercept
     Vector solved  # one column more
-    # Of samples. Roots are zero off the active set.
+    # Of samples. The active ones have positive curvatures.
     Given weight
-    int* side  # -1 below the band of the loss, 1 above it, 0 off the active set
-    Vector root, factored_root, new_theta, new_decision, step
+    Vector curvature, factored_curvature, new_theta, new_decision, step
     # Of active samples, in the order of the matrix, which has n rows.
     int* active
+    Vector root  # of curvatures
     Vector ones  # A^-1 r
     Vector matrix
 
@@ -48,7 +48,7 @@ ctypedef int (*Answer)(Problem*, const Request*, int) noexcept nogil
 
 cdef int follow(Problem* p) noexcept nogil
 cdef void solve_system(
-    Problem* p, int n, const double* values, const double* totals, double* out, double* offsets
+    Problem* p, int n, Given values, Given totals, Vector out, Vector offsets
 ) noexcept nogil
 cdef int adjoint(Problem* p, const Request* asked, int thread) noexcept nogil
 cdef int leave_each_out(Problem* p, const Request* asked, int thread) noexcept nogil

@@ -1,10 +1,9 @@
 """The linear system of an active set over a Gram matrix, and samples left out of it.
 
-System     [A  r] [z]   [v]      A = I + diag(r) K_SS diag(r),   r_i = (2 C w_i)^1/2,
-           [r' 0] [b] = [t]      S = {side != 0}
+System     [A  r] [z]   [v]      A = I + diag(r) K_SS diag(r),   r = c^1/2,
+           [r' 0] [b] = [t]      S = {c > 0}
 
-with C = C1 below the band of the loss (side -1) and C2 above it (side 1); the border is there if an
-intercept is fitted. Newton's method, also at neighbouring points of a grid, needs one active set
+with curvatures c of the loss; the border is there if an intercept is fitted. Newton's method, also at neighbouring points of a grid, needs one active set
 after another, and these differ in few samples. So the factor A = L L' follows: a sample that enters
 is a new last row of L, one that leaves takes its row with it, and rotations of columns make L
 triangular again. Both take k^2 operations, a new factor k^3 / 3.
@@ -37,12 +36,10 @@ ctypedef struct Fold:  # of one repeat, for q outputs; B are its `size` active s
 
 
 cdef int follow(Problem* p) noexcept nogil:
-    """Factorise the matrix of the samples that `side` selects; return 0 on success."""
-    cdef int i, side, n_changes = 0
+    """Factorise the matrix of the samples of positive curvature; return 0 on success."""
+    cdef int i, n_changes = 0
     for i in range(p.n):
-        side = p.side[i]
-        p.root[i] = sqrt(2.0 * p.weight[i] * (p.C1 if side < 0 else p.C2 if side > 0 else 0.0))
-        n_changes += p.root[i] != p.factored_root[i]
+        n_changes += p.curvature[i] != p.factored_curvature[i]
     if p.state == FACTOR:
         if n_changes == 0:
             return 0
@@ -56,17 +53,17 @@ cdef int factorise(Problem* p) noexcept nogil:
     """Collect the active set and factorise its matrix."""
     cdef int i, j, k = 0, info = 0
     cdef double jitter = 0.0
-    cdef double* out
-    memcpy(p.factored_root, p.root, p.n * sizeof(double))
+    cdef Vector out
+    memcpy(p.factored_curvature, p.curvature, p.n * sizeof(double))
     for i in range(p.n):
-        if p.root[i] > 0.0:
-            p.active[k] = i
+        if p.curvature[i] > 0.0:
+            p.active[k], p.root[k] = i, sqrt(p.curvature[i])
             k += 1
     p.n_active, p.n_changes_left, p.state = k, <int> (CHANGES * k), FACTOR
     for _ in range(12 if k > 0 else 0):
         for j in range(k):
             out = p.matrix + <Py_ssize_t> j * p.n
-            products(p, p.active[j], j, k, out)
+            products(p, j, j, k, out)
             # Rounding in K times huge weights can hide the identity.
             out[j] = out[j] * (1.0 + jitter) + 1.0
         dpotrf("L", &k, p.matrix, &p.n, &info)
@@ -79,13 +76,12 @@ cdef int factorise(Problem* p) noexcept nogil:
     return info
 
 
-cdef void products(Problem* p, int i, int first, int last, double* out) noexcept nogil:
-    """Put r_i K_ij r_j into `out` for the active samples j of some places."""
-    cdef int j, other
-    cdef const double* row = p.K + p.index[i] * p.stride
+cdef void products(Problem* p, int place, int first, int last, Vector out) noexcept nogil:
+    """Put r_i K_ij r_j into `out`, for the active sample i of a place and those j of others."""
+    cdef int j
+    cdef Given row = p.K + p.index[p.active[place]] * p.stride
     for j in range(first, last):
-        other = p.active[j]
-        out[j] = p.root[i] * p.root[other] * row[p.index[other]]
+        out[j] = p.root[place] * p.root[j] * row[p.index[p.active[j]]]
 
 
 cdef bint change(Problem* p) noexcept nogil:
@@ -93,11 +89,11 @@ cdef bint change(Problem* p) noexcept nogil:
     cdef int i, j
     for j in range(p.n_active - 1, -1, -1):
         i = p.active[j]
-        if p.root[i] != p.factored_root[i]:
+        if p.curvature[i] != p.factored_curvature[i]:
             remove(p, j)
-            p.factored_root[i] = 0.0
+            p.factored_curvature[i] = 0.0
     for i in range(p.n):
-        if p.root[i] != p.factored_root[i] and not append(p, i):
+        if p.curvature[i] != p.factored_curvature[i] and not append(p, i):
             return False
     return True
 
@@ -106,7 +102,7 @@ cdef void remove(Problem* p, int place) noexcept nogil:
     """Take an active sample out of the factor: L without a row, L R of rotations R."""
     cdef int j, rest, one = 1, last = p.n_active - 1
     cdef double cosine, sine, pivot
-    cdef double* column
+    cdef Vector column
     for j in range(last):
         column = p.matrix + <Py_ssize_t> j * p.n
         if j < place:
@@ -120,6 +116,7 @@ cdef void remove(Problem* p, int place) noexcept nogil:
         memmove(column + j + 1, column + j + 2, rest * sizeof(double))
         column[j] = pivot
     memmove(p.active + place, p.active + place + 1, (last - place) * sizeof(int))
+    memmove(p.root + place, p.root + place + 1, (last - place) * sizeof(double))
     p.n_active = last
 
 
@@ -127,9 +124,10 @@ cdef bint append(Problem* p, int i) noexcept nogil:
     """Give the factor a last row l' = (L^-1 a)', (1 + a_ii - l'l)^1/2; False if it has none."""
     cdef int j, one = 1, k = p.n_active
     cdef double pivot
-    cdef double* row = p.solved
-    p.active[k], p.n_active, p.factored_root[i] = i, k + 1, p.root[i]
-    products(p, i, 0, k + 1, row)
+    cdef Vector row = p.solved
+    p.active[k], p.root[k], p.n_active = i, sqrt(p.curvature[i]), k + 1
+    p.factored_curvature[i] = p.curvature[i]
+    products(p, k, 0, k + 1, row)
     dtrsv("L", "N", "N", &k, p.matrix, &p.n, row, &one)
     pivot = 1.0 + row[k] - ddot(&k, row, &one, row, &one)
     if not pivot > 0.5:  # it is at least 1 without rounding
@@ -141,25 +139,24 @@ cdef bint append(Problem* p, int i) noexcept nogil:
 
 
 cdef void solve_system(
-    Problem* p, int n, const double* values, const double* totals, double* out, double* offsets
+    Problem* p, int n, Given values, Given totals, Vector out, Vector offsets
 ) noexcept nogil:
     """Solve the system for v = r * values, t = totals; put r * z into `out`, 0 off the set.
 
     With h = L^-1 v and e = L^-1 r, the offset b is (e'h - t) / e'e, and z = L'^-1 (h - b e).
     Offsets stay where no sample is active.
     """
-    cdef int i, j, o, k = p.n_active, n_columns = n + p.fit_intercept, one = 1
+    cdef int j, o, k = p.n_active, n_columns = n + p.fit_intercept, one = 1
     cdef double unit = 1.0, border, offset
-    cdef double* z = p.solved
-    cdef double* e = z + <Py_ssize_t> n * k
+    cdef Vector z = p.solved
+    cdef Vector e = z + <Py_ssize_t> n * k
     memset(out, 0, <size_t> n * p.n * sizeof(double))
     if k == 0:
         return
     for j in range(k):
-        i = p.active[j]
-        e[j] = p.root[i]
+        e[j] = p.root[j]
         for o in range(n):
-            z[o * k + j] = p.root[i] * values[o * p.n + i]
+            z[o * k + j] = p.root[j] * values[o * p.n + p.active[j]]
     dtrsm("L", "L", "N", "N", &k, &n_columns, &unit, p.matrix, &p.n, z, &k)
     border = ddot(&k, e, &one, e, &one)
     for o in range(n):
@@ -172,7 +169,7 @@ cdef void solve_system(
     dtrsm("L", "L", "T", "N", &k, &n, &unit, p.matrix, &p.n, z, &k)
     for o in range(n):
         for j in range(k):
-            out[o * p.n + p.active[j]] = p.root[p.active[j]] * z[o * k + j]
+            out[o * p.n + p.active[j]] = p.root[j] * z[o * k + j]
 
 
 cdef int prepare_to_leave(Problem* p) noexcept nogil:
@@ -181,7 +178,7 @@ cdef int prepare_to_leave(Problem* p) noexcept nogil:
     k = p.n_active
     if info == 0 and k > 0 and p.fit_intercept:
         for j in range(k):
-            p.ones[j] = p.root[p.active[j]]
+            p.ones[j] = p.root[j]
         dtrsv("L", "N", "N", &k, p.matrix, &p.n, p.ones, &one)
         p.border = ddot(&k, p.ones, &one, p.ones, &one)
         dtrsv("L", "T", "N", &k, p.matrix, &p.n, p.ones, &one)
@@ -222,8 +219,8 @@ cdef int leave_each_out(Problem* p, const Request* asked, int thread) noexcept n
     """Put the values of samples for the models without (a share of) each into `values`."""
     cdef int i, j, o, k, size, one = 1, info
     cdef double pivot
-    cdef double* column
-    cdef double* out = asked.values + p.first
+    cdef Vector column
+    cdef Vector out = asked.values + p.first
     for o in range(p.n_outputs):
         for i in range(p.n):
             out[o * p.n + i] = p.decision[o * p.n + i] + p.intercept[o]
@@ -241,7 +238,7 @@ cdef int leave_each_out(Problem* p, const Request* asked, int thread) noexcept n
             pivot = 1.0 - asked.share[p.first_row + i] * (1.0 - pivot)
         # If a sample is alone in the active set, there is no model without it.
         for o in range(p.n_outputs if pivot > SINGULAR else 0):
-            out[o * p.n + i] = p.aim[o * p.n + i] - p.theta[o * p.n + i] / (p.root[i] ** 2 * pivot)
+            out[o * p.n + i] = p.aim[o * p.n + i] - p.theta[o * p.n + i] / (p.curvature[i] * pivot)
     return 0
 
 
@@ -280,7 +277,7 @@ cdef bint leave(Problem* p, Fold* fold, bint with_coefficients) noexcept nogil:
     """
     cdef int i, j, o, k = p.n_active, size = 0, info = 0
     cdef double one = 1.0, zero = 0.0
-    cdef const double* row
+    cdef Given row
     fold.size = 0
     for j in range(k):
         if holds(p, fold, p.active[j]):
@@ -298,7 +295,7 @@ cdef bint leave(Problem* p, Fold* fold, bint with_coefficients) noexcept nogil:
             return False
         j = p.active[fold.members[i]]
         for o in range(p.n_outputs):
-            fold.u[o * size + i] = p.theta[o * p.n + j] / p.root[j]
+            fold.u[o * size + i] = p.theta[o * p.n + j] / p.root[fold.members[i]]
     dpotrf("U", &size, fold.block, &size, &info)
     if info:
         return False
@@ -313,13 +310,13 @@ cdef bint leave(Problem* p, Fold* fold, bint with_coefficients) noexcept nogil:
           fold.moved, &k)
     for o in range(p.n_outputs):
         for j in range(k):
-            fold.theta[o * p.n + p.active[j]] -= p.root[p.active[j]] * fold.moved[o * k + j]
+            fold.theta[o * p.n + p.active[j]] -= p.root[j] * fold.moved[o * k + j]
         for i in range(size):
             fold.theta[o * p.n + p.active[fold.members[i]]] = 0.0
     return True
 
 
-cdef void find_values(Problem* p, Fold* fold, double* out) noexcept nogil:
+cdef void find_values(Problem* p, Fold* fold, Vector out) noexcept nogil:
     """Put the values of the samples of a fold for the model without it into `out`."""
     cdef int i, j, o, one = 1
     cdef bint some_inactive = p.n_active < p.n, is_known = leave(p, fold, some_inactive)
@@ -331,59 +328,59 @@ cdef void find_values(Problem* p, Fold* fold, double* out) noexcept nogil:
         for i in range(p.n if some_inactive or not is_known else 0):
             if holds(p, fold, i):
                 out[o * p.n + i] = intercept
-                if is_known and p.root[i] == 0.0:
+                if is_known and p.curvature[i] == 0.0:
                     out[o * p.n + i] += ddot(&p.n, <double*> p.K + p.index[i] * p.stride, &one,
                                              fold.theta + o * p.n, &one)
         for i in range(fold.size):
             j = p.active[fold.members[i]]
-            out[o * p.n + j] = p.aim[o * p.n + j] - fold.u[o * fold.size + i] / p.root[j]
+            out[o * p.n + j] = p.aim[o * p.n + j] - fold.u[o * fold.size + i] / p.root[fold.members[i]]
 
 
 cdef void differentiate(
-    Problem* p, Fold* fold, const double* slope, double* left, double* by_aim, double* by_log
+    Problem* p, Fold* fold, Given slope, Vector left, Vector by_aim, Vector by_log
 ) noexcept nogil:
     """Add what a fold adds to derivatives, and put its bilinear form into `left` and theta'."""
     cdef int i, j, o, k = p.n_active, one = 1, info
     cdef double unit = 1.0, minus = -1.0
-    cdef double* g = fold.u
-    cdef double* z = fold.z
+    cdef Vector g = fold.u
+    cdef Vector z = fold.z
     if not leave(p, fold, True):
         return
     for o in range(p.n_outputs):
         solve_for_inactive(p, fold, slope, left)
         for i in range(fold.size):
             j = fold.members[i]
-            g[i] = slope[p.active[j]] / p.root[p.active[j]] + z[j]
+            g[i] = slope[p.active[j]] / p.root[j] + z[j]
         if fold.size > 0:
             dpotrs("U", &fold.size, &one, fold.block, &fold.size, g, &fold.size, &info)
             dgemv("N", &k, &fold.size, &minus, fold.columns, &k, g, &one, &unit, z, &one)
         for j in range(k):
             i = p.active[j]
-            left[i] = -p.root[i] * z[j]
+            left[i] = -p.root[j] * z[j]
             if not holds(p, fold, i):  # curvatures and aims of the fold itself do not matter
                 by_aim[i] -= left[i]
-                by_log[i] -= left[i] * fold.theta[o * p.n + i] / p.root[i] ** 2
+                by_log[i] -= left[i] * fold.theta[o * p.n + i] / p.curvature[i]
         slope, left, by_aim, by_log = slope + p.n, left + p.n, by_aim + p.n, by_log + p.n
 
 
 cdef void solve_for_inactive(
-    Problem* p, Fold* fold, const double* slope, double* left
+    Problem* p, Fold* fold, Given slope, Vector left
 ) noexcept nogil:
     """Solve for z with the slopes of samples of the fold that are not active: they are `left`."""
     cdef int i, j, k = p.n_active, one = 1
     cdef double unit = 1.0, zero = 0.0, total = 0.0
-    cdef const double* row
-    cdef double* right = fold.moved
+    cdef Given row
+    cdef Vector right = fold.moved
     memset(fold.z, 0, k * sizeof(double))
     if k == p.n:
         return
     memset(right, 0, k * sizeof(double))
     for i in range(p.n):
-        if p.root[i] == 0.0 and holds(p, fold, i):
+        if p.curvature[i] == 0.0 and holds(p, fold, i):
             left[i], row = slope[i], p.K + p.index[i] * p.stride
             total += slope[i]
             for j in range(k):
-                right[j] += slope[i] * p.root[p.active[j]] * row[p.index[p.active[j]]]
+                right[j] += slope[i] * p.root[j] * row[p.index[p.active[j]]]
     for i in range(fold.size):
         right[fold.members[i]] = 0.0
     dgemv("N", &k, &k, &unit, p.matrix, &p.n, right, &one, &zero, fold.z, &one)

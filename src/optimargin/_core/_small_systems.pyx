@@ -21,41 +21,39 @@ from libc.string cimport memcpy, memset
 from scipy.linalg.cython_blas cimport ddot, dgemm, dgemv
 
 from optimargin._core._active_system cimport (
-    NOTHING, Answer, Problem, Request, adjoint, follow, leave_each_out, leave_folds_out,
-    solve_system,
+    NOTHING, Answer, Given, Problem, Request, Vector, adjoint, follow, leave_each_out,
+    leave_folds_out, solve_system,
 )
-from optimargin._core._line_search cimport optimargin_band_value, side_of_band, step_length
+from optimargin._core._line_search cimport optimargin_band_evaluate, step_length
 
 cdef double KEPT_BYTES = 1e9  # of the matrices of all problems; above, they share one
 cdef int MAX_ITER = 200  # Newton steps
 
 
-cdef void multiply(Problem* p, double* vector, double* out) noexcept nogil:
+cdef void multiply(Problem* p, Vector vector, Vector out) noexcept nogil:
     cdef int one = 1, stride = <int> p.stride
     cdef double alpha = 1.0, beta = 0.0
     dgemv("T", &p.n, &p.n, &alpha, <double*> p.K, &stride, vector, &one, &beta, out, &one)
 
 
-cdef double value(Problem* p) noexcept nogil:
-    cdef int one = 1
-    cdef double norm = ddot(&p.n, p.theta, &one, p.decision, &one)
-    return 0.5 * max(norm, 0.0) + optimargin_band_value(
-        p.decision, p.intercept[0], p.target, p.orientation, p.weight, p.C1, p.C2, p.D, p.n
-    )
-
-
-cdef bint classify(Problem* p, const double* decision, double intercept, bint keep) noexcept nogil:
-    """Return whether all sides are those at these decision values; keep these and aims, or not."""
-    cdef int i, side
-    cdef double shortfall
+cdef bint evaluate(Problem* p, Given decision, double intercept, bint keep) noexcept nogil:
+    """Return whether curvatures and aims are as before; keep them and the objective, or not."""
+    cdef int i, one = 1
     cdef bint unchanged = True
+    cdef double aim
+    cdef Vector pull = p.solved
+    cdef Vector curvature = p.solved + p.n
+    cdef double total = optimargin_band_evaluate(
+        decision, intercept, p.target, p.orientation, p.weight, p.C1, p.C2, p.D, pull, curvature,
+        p.n,
+    )
     for i in range(p.n):
-        shortfall = p.orientation[i] * (p.target[i] - (decision[i] + intercept))
-        side = side_of_band(shortfall, p.weight[i], p.C2, p.D)
-        unchanged = unchanged and side == p.side[i]
+        aim = p.target[i] - (p.D if pull[i] > 0.0 else -p.D if pull[i] < 0.0 else 0.0)
+        unchanged &= aim == p.aim[i] and curvature[i] == p.curvature[i]
         if keep:
-            p.side[i] = side
-            p.aim[i] = p.target[i] + p.orientation[i] * side * p.D
+            p.aim[i], p.curvature[i] = aim, curvature[i]
+    if keep:
+        p.objective[0] = total + 0.5 * max(ddot(&p.n, p.theta, &one, p.decision, &one), 0.0)
     return unchanged
 
 
@@ -65,7 +63,7 @@ cdef int solve_quadratic(Problem* p) noexcept nogil:
     cdef Py_ssize_t at
     cdef double total
     for i in range(p.n):
-        p.side[i] = -1
+        p.curvature[i] = 2.0 * p.C1 * p.weight[i]
     if follow(p):
         return 1
     memcpy(p.aim, p.target, <size_t> p.n_outputs * p.n * sizeof(double))
@@ -75,7 +73,7 @@ cdef int solve_quadratic(Problem* p) noexcept nogil:
         for i in range(p.n):
             at = o * p.n + i
             total += p.theta[at] * (p.aim[at] - p.intercept[o])  # theta' (K + 1 / c) theta
-            p.decision[at] = p.aim[at] - p.intercept[o] - p.theta[at] / p.root[i] ** 2
+            p.decision[at] = p.aim[at] - p.intercept[o] - p.theta[at] / p.curvature[i]
         p.objective[o] = 0.5 * total
     p.is_stale = False
     return 0
@@ -104,8 +102,7 @@ cdef int iterate(Problem* p) noexcept nogil:
     cdef int i
     cdef double slope, quadratic, length, step, intercept
     cdef bint is_last, unchanged
-    classify(p, p.decision, p.intercept[0], True)
-    p.objective[0] = value(p)
+    evaluate(p, p.decision, p.intercept[0], True)
     for _ in range(MAX_ITER):
         if follow(p):
             return 1
@@ -129,7 +126,7 @@ cdef int iterate(Problem* p) noexcept nogil:
         if is_last:
             # The objective is at its minimum up to rounding. Its square root, the distance
             # to the solution, may not be: the ridge solution is closer, if it is one.
-            if not classify(p, p.new_decision, intercept, False):
+            if not evaluate(p, p.new_decision, intercept, False):
                 return 0
             length = 1.0
         if length == 1.0:
@@ -141,8 +138,7 @@ cdef int iterate(Problem* p) noexcept nogil:
                 p.theta[i] += length * (p.new_theta[i] - p.theta[i])
                 p.decision[i] += length * p.step[i]
             p.intercept[0] += length * (intercept - p.intercept[0])
-        unchanged = classify(p, p.decision, p.intercept[0], True)
-        p.objective[0] = value(p)
+        unchanged = evaluate(p, p.decision, p.intercept[0], True)
         if is_last or (unchanged and length == 1.0):
             return 0
     return -1
@@ -179,7 +175,7 @@ cdef class SmallSystems:
     cdef object _kept, _own_kernels, _row_of_flat
     cdef bint _is_shared
     cdef Problem* _problems
-    cdef double[::1] _root
+    cdef double[::1] _curvature
     cdef const double[:, ::1] _K
 
     def __init__(self, rows, n_outputs, target, orientation, weight, fit_intercept):
@@ -202,12 +198,12 @@ cdef class SmallSystems:
         cdef double[::1] intercept = self.intercept, objective = self.objective
         cdef double[::1] offset = new_intercept, solved = np.zeros(self.n_flat + n_rows)
         cdef const Py_ssize_t[::1] own = np.concatenate(rows)
-        cdef double[:, ::1] by_row = np.zeros((6, n_rows))
-        cdef int[:, ::1] marks = np.zeros((2, n_rows), dtype=np.intc)
+        cdef double[:, ::1] by_row = np.zeros((7, n_rows))
+        cdef int[::1] active = np.zeros(n_rows, dtype=np.intc)
         cdef double[::1] matrix = np.zeros(self.most_rows**2 if self._is_shared else int(n_entries))
         self._kept = [t, s, w, theta, decision, aim, intercept, objective, offset, solved, own,
-                      by_row, marks, matrix, structs]
-        self._root = by_row[0]
+                      by_row, active, matrix, structs]
+        self._curvature = by_row[0]
         for k in range(self.n_problems):
             p, n, q = &self._problems[k], sizes[k], n_outputs[k]
             p.n, p.n_outputs, p.fit_intercept = <int> n, <int> q, fit_intercept
@@ -219,9 +215,10 @@ cdef class SmallSystems:
             p.intercept, p.objective = &intercept[output], &objective[output]
             p.new_intercept, p.solved = &offset[output], &solved[first + row]
             p.rows, p.weight = &own[row], &w[row]
-            p.root, p.factored_root, p.ones = &by_row[0, row], &by_row[1, row], &by_row[2, row]
-            p.new_theta, p.new_decision = &by_row[3, row], &by_row[4, row]
-            p.step, p.side, p.active = &by_row[5, row], &marks[0, row], &marks[1, row]
+            p.curvature, p.factored_curvature = &by_row[0, row], &by_row[1, row]
+            p.root, p.ones, p.step = &by_row[2, row], &by_row[3, row], &by_row[4, row]
+            p.new_theta, p.new_decision = &by_row[5, row], &by_row[6, row]
+            p.active = &active[row]
             p.matrix = &matrix[entry]
             first, output, row = first + q * n, output + q, row + n
             entry += 0 if self._is_shared else n * n
@@ -305,7 +302,7 @@ cdef class SmallSystems:
 
     def curvature(self):
         """Return the curvatures of the last solve, of shape (n_flat,)."""
-        return np.square(self._root)[self._row_of_flat]
+        return np.asarray(self._curvature)[self._row_of_flat]
 
     def left_out(self, share=None):
         """Return the values of all rows for the models without (a share of) each, flat.
