@@ -60,7 +60,7 @@ cdef int factorise(Problem* p) noexcept nogil:
             p.active[k], p.root[k] = i, sqrt(p.curvature[i])
             k += 1
     p.n_active, p.n_changes_left, p.state = k, <int> (CHANGES * k), FACTOR
-    for _ in range(12 if k > 0 else 0):
+    for _ in range(12):
         for j in range(k):
             out = p.matrix + <Py_ssize_t> j * p.n
             products(p, j, j, k, out)
@@ -174,9 +174,8 @@ cdef void solve_system(
 
 cdef int prepare_to_leave(Problem* p) noexcept nogil:
     """Factorise the current active set, and solve for the border; return 0 on success."""
-    cdef int j, k, one = 1, info = follow(p)
-    k = p.n_active
-    if info == 0 and k > 0 and p.fit_intercept:
+    cdef int j, one = 1, info = follow(p), k = p.n_active
+    if info == 0 and p.fit_intercept:
         for j in range(k):
             p.ones[j] = p.root[j]
         dtrsv("L", "N", "N", &k, p.matrix, &p.n, p.ones, &one)
@@ -191,12 +190,11 @@ cdef int invert(Problem* p) noexcept nogil:
     cdef double share
     if p.state == INVERSE:
         return 0
-    info = prepare_to_leave(p)
+    if prepare_to_leave(p):
+        return 1
     k = p.n_active
-    if info or k == 0:
-        return info
     dpotri("L", &k, p.matrix, &p.n, &info)
-    if p.fit_intercept:
+    if p.fit_intercept and k > 0:
         share = -1.0 / p.border
         dsyr("L", &k, &share, p.ones, &one, p.matrix, &p.n)
     for j in range(k):
@@ -341,13 +339,29 @@ cdef void differentiate(
 ) noexcept nogil:
     """Add what a fold adds to derivatives, and put its bilinear form into `left` and theta'."""
     cdef int i, j, o, k = p.n_active, one = 1, info
-    cdef double unit = 1.0, minus = -1.0
+    cdef double unit = 1.0, zero = 0.0, minus = -1.0, total
     cdef Vector g = fold.u
     cdef Vector z = fold.z
+    cdef Vector right = fold.moved
+    cdef Given row
     if not leave(p, fold, True):
         return
     for o in range(p.n_outputs):
-        solve_for_inactive(p, fold, slope, left)
+        memset(z, 0, k * sizeof(double))
+        if k < p.n:  # samples of the fold that are not active
+            total = 0.0
+            memset(right, 0, k * sizeof(double))
+            for i in range(p.n):
+                if p.curvature[i] == 0.0 and holds(p, fold, i):
+                    left[i], row = slope[i], p.K + p.index[i] * p.stride
+                    total += slope[i]
+                    for j in range(k):
+                        right[j] += slope[i] * p.root[j] * row[p.index[p.active[j]]]
+            for i in range(fold.size):
+                right[fold.members[i]] = 0.0
+            dgemv("N", &k, &k, &unit, p.matrix, &p.n, right, &one, &zero, z, &one)
+            for j in range(k if p.fit_intercept else 0):
+                z[j] += total / p.border * p.ones[j]
         for i in range(fold.size):
             j = fold.members[i]
             g[i] = slope[p.active[j]] / p.root[j] + z[j]
@@ -361,28 +375,3 @@ cdef void differentiate(
                 by_aim[i] -= left[i]
                 by_log[i] -= left[i] * fold.theta[o * p.n + i] / p.curvature[i]
         slope, left, by_aim, by_log = slope + p.n, left + p.n, by_aim + p.n, by_log + p.n
-
-
-cdef void solve_for_inactive(
-    Problem* p, Fold* fold, Given slope, Vector left
-) noexcept nogil:
-    """Solve for z with the slopes of samples of the fold that are not active: they are `left`."""
-    cdef int i, j, k = p.n_active, one = 1
-    cdef double unit = 1.0, zero = 0.0, total = 0.0
-    cdef Given row
-    cdef Vector right = fold.moved
-    memset(fold.z, 0, k * sizeof(double))
-    if k == p.n:
-        return
-    memset(right, 0, k * sizeof(double))
-    for i in range(p.n):
-        if p.curvature[i] == 0.0 and holds(p, fold, i):
-            left[i], row = slope[i], p.K + p.index[i] * p.stride
-            total += slope[i]
-            for j in range(k):
-                right[j] += slope[i] * p.root[j] * row[p.index[p.active[j]]]
-    for i in range(fold.size):
-        right[fold.members[i]] = 0.0
-    dgemv("N", &k, &k, &unit, p.matrix, &p.n, right, &one, &zero, fold.z, &one)
-    for j in range(k if p.fit_intercept else 0):
-        fold.z[j] += total / p.border * p.ones[j]
