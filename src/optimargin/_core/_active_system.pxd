@@ -10,7 +10,7 @@ ctypedef const double* Given
 
 ctypedef struct Problem:
     int n, n_outputs, n_active, n_changes_left, state
-    bint fit_intercept, is_quadratic, is_stale
+    bint fit_intercept, is_quadratic
     double C1, C2, D, border
     # Where flat arrays have its samples of all outputs, its outputs, and its samples.
     Py_ssize_t first, first_output, first_row

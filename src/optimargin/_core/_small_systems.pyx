@@ -75,7 +75,6 @@ cdef int solve_quadratic(Problem* p) noexcept nogil:
             total += p.theta[at] * (p.aim[at] - p.intercept[o])  # theta' (K + 1 / c) theta
             p.decision[at] = p.aim[at] - p.intercept[o] - p.theta[at] / p.curvature[i]
         p.objective[o] = 0.5 * total
-    p.is_stale = False
     return 0
 
 
@@ -84,9 +83,8 @@ cdef int minimise(Problem* p, const Request* asked, int thread) noexcept nogil:
     cdef int info
     if p.is_quadratic:
         return solve_quadratic(p)
-    if p.is_stale:
+    if p.state == NOTHING:  # kernel values may have changed
         multiply(p, p.theta, p.decision)
-        p.is_stale = False
     info = iterate(p)
     if info < 0:
         # On ill-conditioned data, Newton's method may not end from a start far away.
@@ -171,7 +169,7 @@ cdef class SmallSystems:
 
     cdef readonly object theta, decision, aim, intercept, objective
     cdef readonly long solve_number
-    cdef Py_ssize_t n_problems, n_flat, most_rows, most_outputs, owner
+    cdef Py_ssize_t n_problems, n_flat, most_rows, most_outputs
     cdef object _kept, _own_kernels, _row_of_flat
     cdef bint _is_shared
     cdef Problem* _problems
@@ -185,9 +183,9 @@ cdef class SmallSystems:
         self._problems, self.n_problems = <Problem*> &structs[0], len(rows)
         sizes = np.array([each.size for each in rows], dtype=np.intp)
         n_entries = np.sum(sizes.astype(float) ** 2)
-        self.n_flat, self.owner = np.dot(sizes, n_outputs), -1
+        self.n_flat = np.dot(sizes, n_outputs)
         self.most_rows, self.most_outputs = sizes.max(), max(n_outputs)
-        self._is_shared = 8.0 * n_entries > KEPT_BYTES
+        self._is_shared = self.n_problems > 1 and 8.0 * n_entries > KEPT_BYTES
         self.theta, self.decision, self.aim = np.zeros((3, self.n_flat))
         self.intercept, self.objective, new_intercept = np.zeros((3, sum(n_outputs)))
         n_rows = sizes.sum()
@@ -230,8 +228,7 @@ cdef class SmallSystems:
         self._K, self._own_kernels = K, []
         for k in range(self.n_problems):
             p = &self._problems[k]
-            p.K, p.stride, p.index = &K[0, 0], K.shape[0], p.rows
-            p.state, p.is_stale = NOTHING, True
+            p.K, p.stride, p.index, p.state = &K[0, 0], K.shape[0], p.rows, NOTHING
 
     def _gather_kernel(self, Py_ssize_t k):
         """Give a problem kernel values of its own rows alone, which products need."""
@@ -257,13 +254,12 @@ cdef class SmallSystems:
     cdef int _answer_one(
         self, Py_ssize_t k, Answer answer, const Request* asked, int thread
     ) noexcept nogil:
-        if self._problems[k].n == 0:
+        cdef Problem* p = &self._problems[k]
+        if p.n == 0:
             return 0
-        if self._is_shared and self.owner != k:
-            if self.owner >= 0:
-                self._problems[self.owner].state = NOTHING
-            self.owner = k
-        return answer(&self._problems[k], asked, thread) != 0
+        if self._is_shared:
+            p.state = NOTHING  # other problems have used the matrix since
+        return answer(p, asked, thread) != 0
 
     cdef int _answer_by_folds(
         self, Request* asked, const int[:, ::1] fold, int n_folds, int n_threads
