@@ -3,13 +3,14 @@
 System     [A  r] [z]   [v]      A = I + diag(r) K_SS diag(r),   r = c^1/2,
            [r' 0] [b] = [t]      S = {c > 0}
 
-with curvatures c of the loss; the border is there if an intercept is fitted. Newton's method, also at neighbouring points of a grid, needs one active set
-after another, and these differ in few samples. So the factor A = L L' follows: a sample that enters
-is a new last row of L, one that leaves takes its row with it, and rotations of columns make L
-triangular again. Both take k^2 operations, a new factor k^3 / 3.
+with curvatures c of the loss; the border is there if an intercept is fitted. Newton's method, also
+at neighbouring points of a grid, needs one active set after another, and these differ in few
+samples. So the factor A = L L' follows: a sample that enters is a new last row of L, one that
+leaves takes its row with it, and rotations of columns make L triangular again. Both take about k^2
+operations, a new factor k^3 / 3.
 
-`optimargin.systems.base` derives what the inverse is good for. With P = A^-1, bordered, and slopes s
-of a function by the held-out values of the samples B,
+`optimargin.systems.base` derives what the inverse is good for. With P = A^-1, bordered, and
+slopes s of a function by the held-out values of the samples B,
 
     u = (P_BB)^-1 (theta_B / r_B),   theta' = theta - r P_:B u,   f_B = a_B - u / r_B,
     g = (P_BB)^-1 (s_B / r_B + z_B),   left = r (P_:B g - z),
@@ -99,7 +100,7 @@ cdef bint change(Problem* p) noexcept nogil:
 
 
 cdef void remove(Problem* p, int place) noexcept nogil:
-    """Take an active sample out of the factor: L without a row, L R of rotations R."""
+    """Take an active sample out of the factor: L without its row, times rotations."""
     cdef int j, rest, one = 1, last = p.n_active - 1
     cdef double cosine, sine, pivot
     cdef Vector column
@@ -246,7 +247,8 @@ cdef int leave_folds_out(Problem* p, const Request* asked, int thread) noexcept 
     cdef Py_ssize_t model, repeat, size = <Py_ssize_t> p.n_outputs * p.n
     if invert(p):
         return 1
-    fold.u, fold.members = asked.work + thread * asked.room, asked.members + thread * asked.most_rows
+    fold.members = asked.members + thread * asked.most_rows
+    fold.u = asked.work + thread * asked.room
     fold.theta, fold.moved, fold.z = fold.u + size, fold.u + 2 * size, fold.u + 3 * size
     fold.block = fold.z + p.n
     for model in range(asked.n_repeats * asked.n_folds):
@@ -316,7 +318,8 @@ cdef bint leave(Problem* p, Fold* fold, bint with_coefficients) noexcept nogil:
 
 cdef void find_values(Problem* p, Fold* fold, Vector out) noexcept nogil:
     """Put the values of the samples of a fold for the model without it into `out`."""
-    cdef int i, j, o, one = 1
+    cdef int i, place, o, one = 1
+    cdef Py_ssize_t j
     cdef bint some_inactive = p.n_active < p.n, is_known = leave(p, fold, some_inactive)
     cdef double intercept
     for o in range(p.n_outputs):
@@ -330,8 +333,9 @@ cdef void find_values(Problem* p, Fold* fold, Vector out) noexcept nogil:
                     out[o * p.n + i] += ddot(&p.n, <double*> p.K + p.index[i] * p.stride, &one,
                                              fold.theta + o * p.n, &one)
         for i in range(fold.size):
-            j = p.active[fold.members[i]]
-            out[o * p.n + j] = p.aim[o * p.n + j] - fold.u[o * fold.size + i] / p.root[fold.members[i]]
+            place = fold.members[i]
+            j = o * p.n + p.active[place]
+            out[j] = p.aim[j] - fold.u[o * fold.size + i] / p.root[place]
 
 
 cdef void differentiate(

@@ -272,7 +272,8 @@ cdef class SmallSystems:
         cdef int[:, ::1] members = np.empty((n_threads, n), dtype=np.intc)
         asked.fold, asked.n_folds = &fold[0, 0], n_folds
         asked.n_repeats, asked.n_samples = fold.shape[0], fold.shape[1]
-        asked.work, asked.room, asked.members, asked.most_rows = &work[0, 0], room, &members[0, 0], n
+        asked.work, asked.room = &work[0, 0], room
+        asked.members, asked.most_rows = &members[0, 0], n
         return self._answer(leave_folds_out, asked, n_threads)
 
     def solve(self, const double[:, ::1] losses, int n_threads):
