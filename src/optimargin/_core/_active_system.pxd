@@ -1,58 +1,55 @@
-"""The factor of an active set, kept while samples enter and leave it."""
+"""One problem over a Gram matrix, and what is asked of all problems at once."""
 
 cdef enum:  # what the matrix of a problem holds
     NOTHING = 0
     FACTOR = 1
     INVERSE = 2
 
+ctypedef double* Vector
+ctypedef const double* Given
+
 ctypedef struct Problem:
-    int n, n_outputs, n_active, n_iter, state
-    bint fit_intercept, is_quadratic, is_stale
+    int n, n_outputs, n_active, n_changes_left, state
+    bint fit_intercept, is_quadratic
     double C1, C2, D, border
-    const double* K  # the value of samples i and j is K[index[i] * stride + index[j]]
+    # Where flat arrays have its samples of all outputs, its outputs, and its samples.
+    Py_ssize_t first, first_output, first_row
+    Given K  # the value of samples i and j is K[index[i] * stride + index[j]]
     Py_ssize_t stride
     const Py_ssize_t* index
     const Py_ssize_t* rows  # of all samples, those of this problem
-    # Outputs one after the other; weights are those of all outputs.
-    const double* target
-    const double* orientation
-    const double* weight
-    double* theta
-    double* decision  # without the intercept
-    double* aim
-    double* intercept
-    double* objective
-    double* curvature
-    int* side
+    # Of outputs, one after the other. Decision values are those without the intercept.
+    Given target, orientation
+    Vector theta, decision, aim, intercept, objective, new_intercept
+    Vector solved  # one column more
+    # Of samples. The active ones have positive curvatures.
+    Given weight
+    Vector curvature, factored_curvature, new_theta, new_decision, step
+    # Of active samples, in the order of the matrix, which has n rows.
     int* active
-    int* place
-    Py_ssize_t* column  # `index` of the active samples
-    double* matrix
-    double* root  # of the active samples
-    double* ones  # A^-1 r
-    double* scale  # of all samples, zero off the active set
-    double* solved
-    double* packed
-    double* new_theta
-    double* new_decision
-    double* new_intercept
-    double* step
-    # The set that was factorised, and how the current one differs from it.
-    int* factored_side
-    double factored_C1, factored_C2
-    int n_slots, n_used, n_changes_max, most_slots
-    int* slot_of
-    int* slot_row
-    int* used
-    int* pivots
-    double* slot_root
-    double* columns
-    double* products
-    double* small
+    Vector root  # of curvatures
+    Vector ones  # A^-1 r
+    Vector matrix
 
+ctypedef struct Request:  # flat arrays of all problems
+    Given share  # of samples; NULL for all of the weight of each
+    const int* fold  # of shape (n_repeats, n_samples)
+    Py_ssize_t n_repeats, n_samples, n_flat
+    int n_folds
+    Given slope  # NULL where values are asked for
+    Given total
+    Vector values, by_aim, by_log_curvature, left, coef
+    Vector work  # `room` for each thread
+    int* members  # `most_rows` for each thread
+    Py_ssize_t room, most_rows
 
-cdef double root_of(Problem* p, int i, int side) noexcept nogil
+# What is asked about one problem, answered in some thread; returns 0 on success.
+ctypedef int (*Answer)(Problem*, const Request*, int) noexcept nogil
+
 cdef int follow(Problem* p) noexcept nogil
-cdef void solve_system(Problem* p, double* vectors, int n_vectors) noexcept nogil
-cdef int invert(Problem* p) noexcept nogil
-cdef int settle(Problem* p) noexcept nogil
+cdef void solve_system(
+    Problem* p, int n, Given values, Given totals, Vector out, Vector offsets
+) noexcept nogil
+cdef int adjoint(Problem* p, const Request* asked, int thread) noexcept nogil
+cdef int leave_each_out(Problem* p, const Request* asked, int thread) noexcept nogil
+cdef int leave_folds_out(Problem* p, const Request* asked, int thread) noexcept nogil

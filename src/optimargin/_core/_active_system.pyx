@@ -1,244 +1,381 @@
-"""The factor of an active set, while samples enter and leave it.
+"""The linear system of an active set over a Gram matrix, and samples left out of it.
 
-System     A z = v,   A = I + diag(r) K_SS diag(r),   r_i = (2 C w_i)^1/2,   S = {side != 0}
+System     [A  r] [z]   [v]      A = I + diag(r) K_SS diag(r),   r = c^1/2,
+           [r' 0] [b] = [t]      S = {c > 0}
 
-with C = C1 below the band of the loss (side -1) and C2 above it (side 1). Newton's method, also at
-neighbouring points of a grid, needs one active set after another, and these differ in few
-samples. So the factor A = U'U of an earlier set is kept. With columns B of the samples that
-entered and E (of the identity) of those that left, the solution is
+with curvatures c of the loss; the border is there if an intercept is fitted. Newton's method, also
+at neighbouring points of a grid, needs one active set after another, and these differ in few
+samples. So the factor A = L L' follows: a sample that enters is a new last row of L, one that
+leaves takes its row with it, and rotations of columns make L triangular again. Both take about k^2
+operations, a new factor k^3 / 3.
 
-    [A   B   E] [z ]   [v ]                  W = U'^-1 [B  E],   h = U'^-1 v
-    [B'  A_N 0] [zN] = [vN]      so          (W'W - diag(A_N, 0)) [zN; m] = W'h - [vN; 0]
-    [E'  0   0] [m ]   [0 ]                  z = U^-1 (h - W [zN; m])
+`optimargin.systems.base` derives what the inverse is good for. With P = A^-1, bordered, and
+slopes s of a function by the held-out values of the samples B,
 
-which takes one product with the factor per change since it was computed. This is the
-Schur-complement method of active-set solvers: P. E. Gill, W. Murray, M. A. Saunders and
-M. H. Wright, in Reliable Numerical Computation, 1990.
+    u = (P_BB)^-1 (theta_B / r_B),   theta' = theta - r P_:B u,   f_B = a_B - u / r_B,
+    g = (P_BB)^-1 (s_B / r_B + z_B),   left = r (P_:B g - z),
+
+where z solves the system for the slopes of samples of the fold that are not active. The function
+changes by left' dK theta', and by -left' (da + (a - f') dlog c) on the samples kept.
 """
 
 from libc.math cimport sqrt
-from libc.string cimport memset
-from scipy.linalg.cython_blas cimport daxpy, ddot, dgemm, dtrsm
-from scipy.linalg.cython_lapack cimport dgetrf, dgetrs, dpotrf, dpotri
+from libc.string cimport memcpy, memmove, memset
+from scipy.linalg.cython_blas cimport daxpy, ddot, dgemm, dgemv, drot, dsyr, dtrsm, dtrsv
+from scipy.linalg.cython_lapack cimport dpotrf, dpotri, dpotrs, dtrtri
 
-cdef double CHANGES = 0.25  # share of an active set, past which a new factorisation is faster
+cdef double CHANGES = 0.25  # share of an active set, past which a new factor is faster
+cdef double SINGULAR = 1e-13  # of a pivot that is at most one
 
-cdef enum:  # changes of an active set
-    LEAVES = 0
-    ENTERS_BELOW = 1
-    ENTERS_ABOVE = 2
-
-
-cdef double root_of(Problem* p, int i, int side) noexcept nogil:
-    return sqrt(2.0 * (p.C1 if side < 0 else p.C2) * p.weight[i])
+ctypedef struct Fold:  # of one repeat, for q outputs; B are its `size` active samples
+    const int* of  # the fold of every sample
+    int which, size
+    int* members  # places of B among the k active samples
+    Vector u, moved, z  # (size, q), (k, q) and (k,); all matrices are column by column
+    Vector theta  # of the model without the fold, (n, q)
+    Vector block, columns  # the factor of P_BB, and P_:B
 
 
 cdef int follow(Problem* p) noexcept nogil:
-    """Prepare to solve on the samples that `side` selects; return 0 on success."""
-    if (
-        p.state == FACTOR and p.C1 == p.factored_C1 and p.C2 == p.factored_C2 and note_changes(p)
-    ):
-        return 0
-    return factor(p)
+    """Factorise the matrix of the samples of positive curvature; return 0 on success."""
+    cdef int i, n_changes = 0
+    for i in range(p.n):
+        n_changes += p.curvature[i] != p.factored_curvature[i]
+    if p.state == FACTOR:
+        if n_changes == 0:
+            return 0
+        p.n_changes_left -= n_changes
+        if p.n_changes_left >= 0 and change(p):
+            return 0
+    return factorise(p)
 
 
-cdef int factor(Problem* p) noexcept nogil:
+cdef int factorise(Problem* p) noexcept nogil:
     """Collect the active set and factorise its matrix."""
     cdef int i, j, k = 0, info = 0
-    cdef double scale, jitter = 0.0
-    cdef const double* row
-    cdef double* out
+    cdef double jitter = 0.0
+    cdef Vector out
+    memcpy(p.factored_curvature, p.curvature, p.n * sizeof(double))
     for i in range(p.n):
-        p.place[i] = -1
-        p.factored_side[i] = p.side[i]
-        p.scale[i] = 0.0
-        if p.side[i] != 0:
-            p.active[k] = i
-            p.column[k] = p.index[i]
-            p.place[i] = k
-            p.root[k] = p.scale[i] = root_of(p, i, p.side[i])
+        if p.curvature[i] > 0.0:
+            p.active[k], p.root[k] = i, sqrt(p.curvature[i])
             k += 1
-    p.n_active = k
-    p.factored_C1, p.factored_C2 = p.C1, p.C2
-    p.n_slots = p.n_used = 0
-    p.n_changes_max = min(<int> (CHANGES * k), p.most_slots)
-    for i in range(3 * p.n if p.most_slots > 0 else 0):
-        p.slot_of[i] = -1
-    p.state = FACTOR
-    if k == 0:
-        return 0
+    p.n_active, p.n_changes_left, p.state = k, <int> (CHANGES * k), FACTOR
     for _ in range(12):
-        for i in range(k):
-            row = p.K + p.column[i] * p.stride
-            out = p.matrix + <Py_ssize_t> i * k
-            scale = p.root[i]
-            for j in range(i + 1):
-                out[j] = scale * p.root[j] * row[p.column[j]]
+        for j in range(k):
+            out = p.matrix + <Py_ssize_t> j * p.n
+            products(p, j, j, k, out)
             # Rounding in K times huge weights can hide the identity.
-            out[i] = out[i] * (1.0 + jitter) + 1.0
-        dpotrf("U", &k, p.matrix, &k, &info)
+            out[j] = out[j] * (1.0 + jitter) + 1.0
+        dpotrf("L", &k, p.matrix, &p.n, &info)
         if info == 0:
-            return 0
+            break
         jitter = 10.0 * jitter if jitter > 0.0 else 1e-14
-    p.state = NOTHING
+        p.n_changes_left = 0
+    if info:
+        p.state = NOTHING
     return info
 
 
-cdef bint note_changes(Problem* p) noexcept nogil:
-    """Find how `side` differs from the factorised set; False if there are too many changes."""
-    cdef int i, j, kind, side, known = p.n_slots, q, info = 0
-    p.n_used = 0
+cdef void products(Problem* p, int place, int first, int last, Vector out) noexcept nogil:
+    """Put r_i K_ij r_j into `out`, for the active sample i of a place and those j of others."""
+    cdef int j
+    cdef Given row = p.K + p.index[p.active[place]] * p.stride
+    for j in range(first, last):
+        out[j] = p.root[place] * p.root[j] * row[p.index[p.active[j]]]
+
+
+cdef bint change(Problem* p) noexcept nogil:
+    """Let samples leave and enter the factor; False if rounding has spoilt it."""
+    cdef int i, j
+    for j in range(p.n_active - 1, -1, -1):
+        i = p.active[j]
+        if p.curvature[i] != p.factored_curvature[i]:
+            remove(p, j)
+            p.factored_curvature[i] = 0.0
     for i in range(p.n):
-        side = p.side[i]
-        if side == p.factored_side[i]:
+        if p.curvature[i] != p.factored_curvature[i] and not append(p, i):
+            return False
+    return True
+
+
+cdef void remove(Problem* p, int place) noexcept nogil:
+    """Take an active sample out of the factor: L without its row, times rotations."""
+    cdef int j, rest, one = 1, last = p.n_active - 1
+    cdef double cosine, sine, pivot
+    cdef Vector column
+    for j in range(last):
+        column = p.matrix + <Py_ssize_t> j * p.n
+        if j < place:
+            memmove(column + place, column + place + 1, (last - place) * sizeof(double))
             continue
-        if p.factored_side[i] != 0 and slot(p, LEAVES, i) < 0:
-            return False
-        kind = ENTERS_BELOW if side < 0 else ENTERS_ABOVE
-        if side != 0 and slot(p, kind, i) < 0:
-            return False
-    q = p.n_used
-    if q == 0:
-        return True
-    if known < p.n_slots:
-        complete_slots(p, known)
-    for i in range(q):
-        for j in range(q):
-            p.small[i * q + j] = p.products[p.used[i] * p.most_slots + p.used[j]]
-    dgetrf(&q, &q, p.small, &q, p.pivots, &info)
-    return info == 0
+        # Rotate column j + 1 into this one, from its diagonal on, which vanishes.
+        rest = last - j - 1
+        pivot = sqrt(column[j + 1] ** 2 + column[p.n + j + 1] ** 2)
+        cosine, sine = column[j + 1] / pivot, column[p.n + j + 1] / pivot
+        drot(&rest, column + j + 2, &one, column + p.n + j + 2, &one, &cosine, &sine)
+        memmove(column + j + 1, column + j + 2, rest * sizeof(double))
+        column[j] = pivot
+    memmove(p.active + place, p.active + place + 1, (last - place) * sizeof(int))
+    memmove(p.root + place, p.root + place + 1, (last - place) * sizeof(double))
+    p.n_active = last
 
 
-cdef int slot(Problem* p, int kind, int row) noexcept nogil:
-    """Return the slot of a change, a new one if necessary; -1 if there are too many."""
-    cdef int found = p.slot_of[kind * p.n + row] if p.most_slots > 0 else -1
-    if found < 0:
-        if p.n_slots >= p.n_changes_max:
-            return -1
-        found = p.n_slots
-        p.n_slots += 1
-        p.slot_of[kind * p.n + row] = found
-        p.slot_row[found] = row
-        p.slot_root[found] = 0.0
-        if kind != LEAVES:
-            p.slot_root[found] = root_of(p, row, -1 if kind == ENTERS_BELOW else 1)
-    p.used[p.n_used] = found
-    p.n_used += 1
-    return found
+cdef bint append(Problem* p, int i) noexcept nogil:
+    """Give the factor a last row l' = (L^-1 a)', (1 + a_ii - l'l)^1/2; False if it has none."""
+    cdef int j, one = 1, k = p.n_active
+    cdef double pivot
+    cdef Vector row = p.solved
+    p.active[k], p.root[k], p.n_active = i, sqrt(p.curvature[i]), k + 1
+    p.factored_curvature[i] = p.curvature[i]
+    products(p, k, 0, k + 1, row)
+    dtrsv("L", "N", "N", &k, p.matrix, &p.n, row, &one)
+    pivot = 1.0 + row[k] - ddot(&k, row, &one, row, &one)
+    if not pivot > 0.5:  # it is at least 1 without rounding
+        return False
+    row[k] = sqrt(pivot)
+    for j in range(k + 1):
+        p.matrix[<Py_ssize_t> j * p.n + k] = row[j]
+    return True
 
 
-cdef void complete_slots(Problem* p, int first) noexcept nogil:
-    """Compute the columns W from slot `first` on, and their products."""
-    cdef int s, t, j, row, k = p.n_active, m = p.n_slots, fresh = m - first
-    cdef double one = 1.0, zero = 0.0, root, value
-    cdef const double* values
-    cdef double* out
-    for s in range(first, m):
-        row, root, out = p.slot_row[s], p.slot_root[s], p.columns + <Py_ssize_t> s * p.n
-        if root > 0.0:
-            values = p.K + p.index[row] * p.stride
-            for j in range(k):
-                out[j] = root * p.root[j] * values[p.column[j]]
-        else:
-            memset(out, 0, k * sizeof(double))
-            out[p.place[row]] = 1.0
-    out = p.columns + <Py_ssize_t> first * p.n
-    dtrsm("L", "U", "T", "N", &k, &fresh, &one, p.matrix, &k, out, &p.n)
-    # All products of the fresh columns with all others, W'W.
-    dgemm("T", "N", &m, &fresh, &k, &one, p.columns, &p.n, out, &p.n, &zero,
-          p.products + <Py_ssize_t> first * p.most_slots, &p.most_slots)
-    for s in range(first, m):
-        root = p.slot_root[s]
-        values = p.K + p.index[p.slot_row[s]] * p.stride
-        for t in range(s + 1):
-            if root > 0.0 and p.slot_root[t] > 0.0:
-                value = root * p.slot_root[t] * values[p.index[p.slot_row[t]]]
-                p.products[s * p.most_slots + t] -= value + (1.0 if s == t else 0.0)
-            p.products[t * p.most_slots + s] = p.products[s * p.most_slots + t]
+cdef void solve_system(
+    Problem* p, int n, Given values, Given totals, Vector out, Vector offsets
+) noexcept nogil:
+    """Solve the system for v = r * values, t = totals; put r * z into `out`, 0 off the set.
+
+    With h = L^-1 v and e = L^-1 r, the offset b is (e'h - t) / e'e, and z = L'^-1 (h - b e).
+    Offsets stay where no sample is active.
+    """
+    cdef int j, o, k = p.n_active, n_columns = n + p.fit_intercept, one = 1
+    cdef double unit = 1.0, border, offset
+    cdef Vector z = p.solved
+    cdef Vector e = z + <Py_ssize_t> n * k
+    memset(out, 0, <size_t> n * p.n * sizeof(double))
+    if k == 0:
+        return
+    for j in range(k):
+        e[j] = p.root[j]
+        for o in range(n):
+            z[o * k + j] = p.root[j] * values[o * p.n + p.active[j]]
+    dtrsm("L", "L", "N", "N", &k, &n_columns, &unit, p.matrix, &p.n, z, &k)
+    border = ddot(&k, e, &one, e, &one)
+    for o in range(n):
+        offsets[o] = 0.0
+        if p.fit_intercept:
+            offset = (totals[o] if totals != NULL else 0.0) - ddot(&k, e, &one, z + o * k, &one)
+            offset /= border
+            daxpy(&k, &offset, e, &one, z + o * k, &one)
+            offsets[o] = -offset
+    dtrsm("L", "L", "T", "N", &k, &n, &unit, p.matrix, &p.n, z, &k)
+    for o in range(n):
+        for j in range(k):
+            out[o * p.n + p.active[j]] = p.root[j] * z[o * k + j]
 
 
-cdef void solve_system(Problem* p, double* vectors, int n_vectors) noexcept nogil:
-    """Solve in place for vectors over all samples; zero off the active set."""
-    cdef int i, j, v, some, k = p.n_active, q = p.n_used, one = 1, info
-    cdef double unit = 1.0, value
-    cdef double* h = p.packed
-    cdef double* change = p.packed + <Py_ssize_t> n_vectors * k
-    cdef double* vector
-    for v in range(n_vectors):
-        vector = vectors + <Py_ssize_t> v * p.n
-        for i in range(k):
-            j = p.active[i]
-            h[v * k + i] = vector[j] if p.side[j] == p.factored_side[j] else 0.0
-    if k > 0:
-        dtrsm("L", "U", "T", "N", &k, &n_vectors, &unit, p.matrix, &k, h, &k)
-    for v in range(n_vectors if q > 0 else 0):
-        vector = vectors + <Py_ssize_t> v * p.n
-        for i in range(q):
-            some = p.used[i]
-            value = ddot(&k, p.columns + <Py_ssize_t> some * p.n, &one, h + v * k, &one)
-            if p.slot_root[some] > 0.0:
-                value -= vector[p.slot_row[some]]
-            change[v * q + i] = value
-    if q > 0:
-        dgetrs("N", &q, &n_vectors, p.small, &q, p.pivots, change, &q, &info)
-        for v in range(n_vectors):
-            for i in range(q):
-                value = -change[v * q + i]
-                daxpy(&k, &value, p.columns + <Py_ssize_t> p.used[i] * p.n, &one, h + v * k, &one)
-    if k > 0:
-        dtrsm("L", "U", "N", "N", &k, &n_vectors, &unit, p.matrix, &k, h, &k)
-    for v in range(n_vectors):
-        vector = vectors + <Py_ssize_t> v * p.n
-        memset(vector, 0, p.n * sizeof(double))
-        for i in range(k):
-            j = p.active[i]
-            if p.side[j] == p.factored_side[j]:
-                vector[j] = h[v * k + i]
-        for i in range(q):
-            if p.slot_root[p.used[i]] > 0.0:
-                vector[p.slot_row[p.used[i]]] = change[v * q + i]
+cdef int prepare_to_leave(Problem* p) noexcept nogil:
+    """Factorise the current active set, and solve for the border; return 0 on success."""
+    cdef int j, one = 1, info = follow(p), k = p.n_active
+    if info == 0 and p.fit_intercept:
+        for j in range(k):
+            p.ones[j] = p.root[j]
+        dtrsv("L", "N", "N", &k, p.matrix, &p.n, p.ones, &one)
+        p.border = ddot(&k, p.ones, &one, p.ones, &one)
+        dtrsv("L", "T", "N", &k, p.matrix, &p.n, p.ones, &one)
+    return info
 
 
 cdef int invert(Problem* p) noexcept nogil:
     """Turn the factor of the current active set into the full symmetric P; 0 on success."""
-    cdef int i, j, k, info
-    cdef double value
+    cdef int i, j, k, one = 1, info
+    cdef double share
     if p.state == INVERSE:
         return 0
-    info = settle(p)
+    if prepare_to_leave(p):
+        return 1
     k = p.n_active
-    if info or k == 0:
-        return info
-    dpotri("U", &k, p.matrix, &k, &info)
+    dpotri("L", &k, p.matrix, &p.n, &info)
+    if p.fit_intercept and k > 0:
+        share = -1.0 / p.border
+        dsyr("L", &k, &share, p.ones, &one, p.matrix, &p.n)
+    for j in range(k):
+        for i in range(j + 1, k):
+            p.matrix[<Py_ssize_t> i * p.n + j] = p.matrix[<Py_ssize_t> j * p.n + i]
     p.state = INVERSE
-    for i in range(k):
-        for j in range(i + 1):
-            value = p.matrix[<Py_ssize_t> i * k + j]
-            if p.fit_intercept:
-                value -= p.ones[i] * p.ones[j] / p.border
-            p.matrix[<Py_ssize_t> i * k + j] = value
-            p.matrix[<Py_ssize_t> j * k + i] = value
     return info
 
 
-cdef int settle(Problem* p) noexcept nogil:
-    """Factorise the active set itself, and solve for the border; 0 on success."""
-    cdef int i, k, info
-    cdef bint same = p.state == FACTOR and p.C1 == p.factored_C1 and p.C2 == p.factored_C2
-    for i in range(p.n):
-        same = same and p.side[i] == p.factored_side[i]
-    if same:
-        p.n_used = 0
-    else:
-        info = factor(p)
-        if info:
-            return info
+cdef int adjoint(Problem* p, const Request* asked, int thread) noexcept nogil:
+    """Put derivatives by the aims of a function of the model into `by_aim`."""
+    cdef int info = follow(p)
+    if info == 0:
+        solve_system(p, p.n_outputs, asked.slope + p.first, asked.total + p.first_output,
+                     asked.by_aim + p.first, p.new_intercept)
+    return info
+
+
+cdef int leave_each_out(Problem* p, const Request* asked, int thread) noexcept nogil:
+    """Put the values of samples for the models without (a share of) each into `values`."""
+    cdef int i, j, o, k, size, one = 1, info
+    cdef double pivot
+    cdef Vector column
+    cdef Vector out = asked.values + p.first
+    for o in range(p.n_outputs):
+        for i in range(p.n):
+            out[o * p.n + i] = p.decision[o * p.n + i] + p.intercept[o]
+    if prepare_to_leave(p):
+        return 1
     k = p.n_active
-    for i in range(p.n):
-        p.solved[i] = p.scale[i] = root_of(p, i, p.side[i]) if p.side[i] != 0 else 0.0
-    solve_system(p, p.solved, 1)
-    p.border = 0.0
-    for i in range(k):
-        p.ones[i] = p.solved[p.active[i]]
-        p.border += p.root[i] * p.ones[i]
+    dtrtri("L", "N", &k, p.matrix, &p.n, &info)
+    p.state = NOTHING
+    for j in range(k):
+        i, size, column = p.active[j], k - j, p.matrix + <Py_ssize_t> j * (p.n + 1)
+        pivot = ddot(&size, column, &one, column, &one)
+        if p.fit_intercept:
+            pivot -= p.ones[j] ** 2 / p.border
+        if asked.share != NULL:
+            pivot = 1.0 - asked.share[p.first_row + i] * (1.0 - pivot)
+        # If a sample is alone in the active set, there is no model without it.
+        for o in range(p.n_outputs if pivot > SINGULAR else 0):
+            out[o * p.n + i] = p.aim[o * p.n + i] - p.theta[o * p.n + i] / (p.curvature[i] * pivot)
     return 0
+
+
+cdef int leave_folds_out(Problem* p, const Request* asked, int thread) noexcept nogil:
+    """Answer for the models without each fold: their values, or derivatives by given slopes."""
+    cdef Fold fold
+    cdef Py_ssize_t model, repeat, size = <Py_ssize_t> p.n_outputs * p.n
+    if invert(p):
+        return 1
+    fold.members = asked.members + thread * asked.most_rows
+    fold.u = asked.work + thread * asked.room
+    fold.theta, fold.moved, fold.z = fold.u + size, fold.u + 2 * size, fold.u + 3 * size
+    fold.block = fold.z + p.n
+    for model in range(asked.n_repeats * asked.n_folds):
+        repeat = model // asked.n_folds
+        fold.of, fold.which = asked.fold + repeat * asked.n_samples, <int> (model % asked.n_folds)
+        if asked.slope == NULL:
+            find_values(p, &fold, asked.values + repeat * asked.n_flat + p.first)
+        else:
+            fold.theta = asked.coef + model * asked.n_flat + p.first
+            differentiate(
+                p, &fold, asked.slope + repeat * asked.n_flat + p.first,
+                asked.left + model * asked.n_flat + p.first,
+                asked.by_aim + p.first, asked.by_log_curvature + p.first,
+            )
+    return 0
+
+
+cdef bint holds(Problem* p, Fold* fold, int i) noexcept nogil:
+    return fold.of[p.rows[i]] == fold.which
+
+
+cdef bint leave(Problem* p, Fold* fold, bint with_coefficients) noexcept nogil:
+    """Solve for u without a fold, and for theta' if it is asked for, with the columns P_:B.
+
+    Returns False where nothing is left to learn from.
+    """
+    cdef int i, j, o, k = p.n_active, size = 0, info = 0
+    cdef double one = 1.0, zero = 0.0
+    cdef Given row
+    fold.size = 0
+    for j in range(k):
+        if holds(p, fold, p.active[j]):
+            fold.members[size] = j
+            size += 1
+    if with_coefficients and (size < k or k == 0):
+        memcpy(fold.theta, p.theta, <size_t> p.n_outputs * p.n * sizeof(double))
+    if size == 0 or size == k:
+        return size == 0
+    for i in range(size):
+        row = p.matrix + <Py_ssize_t> fold.members[i] * p.n
+        for j in range(i + 1):
+            fold.block[i * size + j] = row[fold.members[j]]
+        if not fold.block[i * size + i] > SINGULAR:
+            return False
+        j = p.active[fold.members[i]]
+        for o in range(p.n_outputs):
+            fold.u[o * size + i] = p.theta[o * p.n + j] / p.root[fold.members[i]]
+    dpotrf("U", &size, fold.block, &size, &info)
+    if info:
+        return False
+    dpotrs("U", &size, &p.n_outputs, fold.block, &size, fold.u, &size, &info)
+    fold.size, fold.columns = size, fold.block + <Py_ssize_t> size * size
+    if not with_coefficients:
+        return True
+    for i in range(size):
+        memcpy(fold.columns + <Py_ssize_t> i * k,
+               p.matrix + <Py_ssize_t> fold.members[i] * p.n, k * sizeof(double))
+    dgemm("N", "N", &k, &p.n_outputs, &size, &one, fold.columns, &k, fold.u, &size, &zero,
+          fold.moved, &k)
+    for o in range(p.n_outputs):
+        for j in range(k):
+            fold.theta[o * p.n + p.active[j]] -= p.root[j] * fold.moved[o * k + j]
+        for i in range(size):
+            fold.theta[o * p.n + p.active[fold.members[i]]] = 0.0
+    return True
+
+
+cdef void find_values(Problem* p, Fold* fold, Vector out) noexcept nogil:
+    """Put the values of the samples of a fold for the model without it into `out`."""
+    cdef int i, place, o, one = 1
+    cdef Py_ssize_t j
+    cdef bint some_inactive = p.n_active < p.n, is_known = leave(p, fold, some_inactive)
+    cdef double intercept
+    for o in range(p.n_outputs):
+        intercept = p.intercept[o]
+        for i in range(fold.size if p.fit_intercept else 0):
+            intercept -= p.ones[fold.members[i]] * fold.u[o * fold.size + i] / p.border
+        for i in range(p.n if some_inactive or not is_known else 0):
+            if holds(p, fold, i):
+                out[o * p.n + i] = intercept
+                if is_known and p.curvature[i] == 0.0:
+                    out[o * p.n + i] += ddot(&p.n, <double*> p.K + p.index[i] * p.stride, &one,
+                                             fold.theta + o * p.n, &one)
+        for i in range(fold.size):
+            place = fold.members[i]
+            j = o * p.n + p.active[place]
+            out[j] = p.aim[j] - fold.u[o * fold.size + i] / p.root[place]
+
+
+cdef void differentiate(
+    Problem* p, Fold* fold, Given slope, Vector left, Vector by_aim, Vector by_log
+) noexcept nogil:
+    """Add what a fold adds to derivatives, and put its bilinear form into `left` and theta'."""
+    cdef int i, j, o, k = p.n_active, one = 1, info
+    cdef double unit = 1.0, zero = 0.0, minus = -1.0, total
+    cdef Vector g = fold.u
+    cdef Vector z = fold.z
+    cdef Vector right = fold.moved
+    cdef Given row
+    if not leave(p, fold, True):
+        return
+    for o in range(p.n_outputs):
+        memset(z, 0, k * sizeof(double))
+        if k < p.n:  # samples of the fold that are not active
+            total = 0.0
+            memset(right, 0, k * sizeof(double))
+            for i in range(p.n):
+                if p.curvature[i] == 0.0 and holds(p, fold, i):
+                    left[i], row = slope[i], p.K + p.index[i] * p.stride
+                    total += slope[i]
+                    for j in range(k):
+                        right[j] += slope[i] * p.root[j] * row[p.index[p.active[j]]]
+            for i in range(fold.size):
+                right[fold.members[i]] = 0.0
+            dgemv("N", &k, &k, &unit, p.matrix, &p.n, right, &one, &zero, z, &one)
+            for j in range(k if p.fit_intercept else 0):
+                z[j] += total / p.border * p.ones[j]
+        for i in range(fold.size):
+            j = fold.members[i]
+            g[i] = slope[p.active[j]] / p.root[j] + z[j]
+        if fold.size > 0:
+            dpotrs("U", &fold.size, &one, fold.block, &fold.size, g, &fold.size, &info)
+            dgemv("N", &k, &fold.size, &minus, fold.columns, &k, g, &one, &unit, z, &one)
+        for j in range(k):
+            i = p.active[j]
+            left[i] = -p.root[j] * z[j]
+            if not holds(p, fold, i):  # curvatures and aims of the fold itself do not matter
+                by_aim[i] -= left[i]
+                by_log[i] -= left[i] * fold.theta[o * p.n + i] / p.curvature[i]
+        slope, left, by_aim, by_log = slope + p.n, left + p.n, by_aim + p.n, by_log + p.n

@@ -1,4 +1,4 @@
-"""Shared by the Newton methods for band-loss problems: sides of the band, step length."""
+"""Shared by the Newton methods for band-loss problems: the loss, and the length of a step."""
 
 cdef extern from "band_loss.h" nogil:
     double optimargin_band_evaluate(
@@ -6,27 +6,11 @@ cdef extern from "band_loss.h" nogil:
         const double* weight, double C1, double C2, double D,
         double* pull, double* curvature, Py_ssize_t n,
     )
-    double optimargin_band_value(
-        const double* decision, double offset, const double* target, const double* orientation,
-        const double* weight, double C1, double C2, double D, Py_ssize_t n,
-    )
     void optimargin_band_derivatives(
         const double* decision, double offset, const double* step, double step_offset,
         const double* target, const double* orientation, const double* weight,
         double C1, double C2, double D, double length, double* out, Py_ssize_t n,
     )
-
-
-cdef inline int side_of_band(
-    double shortfall, double weight, double C2, double D
-) noexcept nogil:
-    """Return -1 below the band of the loss, 1 above it, 0 where the loss has no curvature."""
-    if weight > 0.0:
-        if shortfall > D:
-            return -1
-        if shortfall < -D and C2 > 0.0:
-            return 1
-    return 0
 
 
 cdef inline double step_length(

@@ -1,23 +1,145 @@
 """Problems of the band loss over rows of one Gram matrix: solved, and with samples left out.
 
+Problem    min over theta, b   1/2 theta' K theta + sum_i w_i l(s_i (t_i - f_i)),  f = K theta + b
+
 Pairs of classes are hundreds of problems of some dozen rows each, a grid is one problem at
-thousands of points. All of them are solved without the interpreter, side by side in threads:
-`_gram_newton` and `_leave_out` have the mathematics of one.
+thousands of points. All of them are solved without the interpreter, side by side in threads, by
+semismooth Newton steps. With the aims a = t -+ s D of the active set S, a step solves
+
+    theta = r * A^-1 (r * (a - b)) on S and 0 off S,   sum(theta) = 0 when b is fitted.
+
+Memory and the factor of A are kept from one solve to the next; `_active_system` has that system,
+and how it leaves samples out. The solver of a fit (`optimargin.solvers.newton`) takes the same
+steps. A loss of C1 = C2 without a band is quadratic: all samples are active, and several outputs
+share one factor.
 """
 
 import numpy as np
 
-from cython.parallel cimport parallel, prange, threadid
-from libc.stdlib cimport calloc, free
-from scipy.linalg.cython_blas cimport dgemm
+from cython.parallel cimport prange, threadid
+from libc.string cimport memcpy, memset
+from scipy.linalg.cython_blas cimport ddot, dgemm, dgemv
 
-from optimargin._core._active_system cimport NOTHING, Problem, invert
-from optimargin._core._gram_newton cimport newton, solve_quadratic
-from optimargin._core._leave_out cimport adjoint, differentiate, fold_values, left_out
+from optimargin._core._active_system cimport (
+    NOTHING, Answer, Given, Problem, Request, Vector, adjoint, follow, leave_each_out,
+    leave_folds_out, solve_system,
+)
+from optimargin._core._line_search cimport optimargin_band_evaluate, step_length
 
-cdef double ROOM = 0.25  # share of an active set that there is room for to change
 cdef double KEPT_BYTES = 1e9  # of the matrices of all problems; above, they share one
-INDEFINITE = "The kernel matrix is too far from positive semi-definite."
+cdef int MAX_ITER = 200  # Newton steps
+
+
+cdef void multiply(Problem* p, Vector vector, Vector out) noexcept nogil:
+    cdef int one = 1, stride = <int> p.stride
+    cdef double alpha = 1.0, beta = 0.0
+    dgemv("T", &p.n, &p.n, &alpha, <double*> p.K, &stride, vector, &one, &beta, out, &one)
+
+
+cdef bint evaluate(Problem* p, Given decision, double intercept, bint keep) noexcept nogil:
+    """Return whether curvatures and aims are as before; keep them and the objective, or not."""
+    cdef int i, one = 1
+    cdef bint unchanged = True
+    cdef double aim
+    cdef Vector pull = p.solved
+    cdef Vector curvature = p.solved + p.n
+    cdef double total = optimargin_band_evaluate(
+        decision, intercept, p.target, p.orientation, p.weight, p.C1, p.C2, p.D, pull, curvature,
+        p.n,
+    )
+    for i in range(p.n):
+        aim = p.target[i] - (p.D if pull[i] > 0.0 else -p.D if pull[i] < 0.0 else 0.0)
+        unchanged &= aim == p.aim[i] and curvature[i] == p.curvature[i]
+        if keep:
+            p.aim[i], p.curvature[i] = aim, curvature[i]
+    if keep:
+        p.objective[0] = total + 0.5 * max(ddot(&p.n, p.theta, &one, p.decision, &one), 0.0)
+    return unchanged
+
+
+cdef int solve_quadratic(Problem* p) noexcept nogil:
+    """Solve for all outputs at once."""
+    cdef int i, o
+    cdef Py_ssize_t at
+    cdef double total
+    for i in range(p.n):
+        p.curvature[i] = 2.0 * p.C1 * p.weight[i]
+    if follow(p):
+        return 1
+    memcpy(p.aim, p.target, <size_t> p.n_outputs * p.n * sizeof(double))
+    solve_system(p, p.n_outputs, p.aim, NULL, p.theta, p.intercept)
+    for o in range(p.n_outputs):
+        total = 0.0
+        for i in range(p.n):
+            at = o * p.n + i
+            total += p.theta[at] * (p.aim[at] - p.intercept[o])  # theta' (K + 1 / c) theta
+            p.decision[at] = p.aim[at] - p.intercept[o] - p.theta[at] / p.curvature[i]
+        p.objective[o] = 0.5 * total
+    return 0
+
+
+cdef int minimise(Problem* p, const Request* asked, int thread) noexcept nogil:
+    """Solve a problem, from its current solution; return 0 on success."""
+    cdef int info
+    if p.is_quadratic:
+        return solve_quadratic(p)
+    if p.state == NOTHING:  # kernel values may have changed
+        multiply(p, p.theta, p.decision)
+    info = iterate(p)
+    if info < 0:
+        # On ill-conditioned data, Newton's method may not end from a start far away.
+        memset(p.theta, 0, p.n * sizeof(double))
+        memset(p.decision, 0, p.n * sizeof(double))
+        p.intercept[0] = 0.0
+        info = iterate(p)
+    return info > 0
+
+
+cdef int iterate(Problem* p) noexcept nogil:
+    """Take Newton steps; return 0 at the minimum, -1 if it was not reached, 1 on failure."""
+    cdef int i
+    cdef double slope, quadratic, length, step, intercept
+    cdef bint is_last, unchanged
+    evaluate(p, p.decision, p.intercept[0], True)
+    for _ in range(MAX_ITER):
+        if follow(p):
+            return 1
+        p.new_intercept[0] = p.intercept[0]
+        solve_system(p, 1, p.aim, NULL, p.new_theta, p.new_intercept)
+        intercept = p.new_intercept[0]
+        multiply(p, p.new_theta, p.new_decision)
+        # Along the step: derivative at 0 and constant curvature of the quadratic part.
+        slope = quadratic = 0.0
+        for i in range(p.n):
+            step = p.new_theta[i] - p.theta[i]
+            slope += step * p.decision[i]
+            p.step[i] = p.new_decision[i] - p.decision[i]
+            quadratic += step * p.step[i]
+        length = step_length(
+            p.decision, p.intercept[0], p.step, intercept - p.intercept[0],
+            p.target, p.orientation, p.weight, p.n, p.C1, p.C2, p.D, slope, quadratic,
+            p.objective[0],
+        )
+        is_last = length == 0.0
+        if is_last:
+            # The objective is at its minimum up to rounding. Its square root, the distance
+            # to the solution, may not be: the ridge solution is closer, if it is one.
+            if not evaluate(p, p.new_decision, intercept, False):
+                return 0
+            length = 1.0
+        if length == 1.0:
+            memcpy(p.theta, p.new_theta, p.n * sizeof(double))
+            memcpy(p.decision, p.new_decision, p.n * sizeof(double))
+            p.intercept[0] = intercept
+        else:
+            for i in range(p.n):
+                p.theta[i] += length * (p.new_theta[i] - p.theta[i])
+                p.decision[i] += length * p.step[i]
+            p.intercept[0] += length * (intercept - p.intercept[0])
+        unchanged = evaluate(p, p.decision, p.intercept[0], True)
+        if is_last or (unchanged and length == 1.0):
+            return 0
+    return -1
 
 
 cdef class SmallSystems:
@@ -47,113 +169,112 @@ cdef class SmallSystems:
 
     cdef readonly object theta, decision, aim, intercept, objective
     cdef readonly long solve_number
-    cdef Py_ssize_t n_problems, n_flat, most_rows, most_outputs, owner
-    cdef object _kept, _kept_of_kernel
+    cdef Py_ssize_t n_problems, n_flat, most_rows, most_outputs
+    cdef object _kept, _own_kernels, _row_of_flat
     cdef bint _is_shared
     cdef Problem* _problems
-    cdef Py_ssize_t[::1] _start, _first_output
+    cdef double[::1] _curvature
     cdef const double[:, ::1] _K
 
-    def __cinit__(self, rows, *_):
-        self.n_problems = len(rows)
-        self._problems = <Problem*> calloc(max(self.n_problems, 1), sizeof(Problem))
-        if self._problems == NULL:
-            raise MemoryError
-
-    def __dealloc__(self):
-        free(self._problems)
-
-    cdef double* _doubles(self, Py_ssize_t size) except NULL:
-        """Return new zeros that live as long as this does."""
-        cdef double[::1] out = np.zeros(max(size, 1))
-        self._kept.append(out)
-        return &out[0]
-
-    cdef int* _ints(self, Py_ssize_t size) except NULL:
-        cdef int[::1] out = np.zeros(max(size, 1), dtype=np.intc)
-        self._kept.append(out)
-        return &out[0]
-
     def __init__(self, rows, n_outputs, target, orientation, weight, fit_intercept):
-        cdef Py_ssize_t k, n, q, first = 0, flat
+        cdef Py_ssize_t k, n, q, first = 0, output = 0, row = 0, entry = 0
         cdef Problem* p
-        cdef double* shared
+        cdef char[::1] structs = np.zeros(len(rows) * sizeof(Problem), dtype=np.int8)
+        self._problems, self.n_problems = <Problem*> &structs[0], len(rows)
         sizes = np.array([each.size for each in rows], dtype=np.intp)
-        self._kept, self.owner = [], -1
-        self._start = np.append(0, np.cumsum(sizes * n_outputs)).astype(np.intp)
-        self._first_output = np.append(0, np.cumsum(n_outputs)).astype(np.intp)
-        self.n_flat = self._start[self.n_problems]
+        n_entries = np.sum(sizes.astype(float) ** 2)
+        self.n_flat = np.dot(sizes, n_outputs)
         self.most_rows, self.most_outputs = sizes.max(), max(n_outputs)
-        self._is_shared = 8.0 * np.sum(sizes.astype(float) ** 2) > KEPT_BYTES
-        shared = self._doubles(self.most_rows**2 if self._is_shared else 0)
+        self._is_shared = self.n_problems > 1 and 8.0 * n_entries > KEPT_BYTES
         self.theta, self.decision, self.aim = np.zeros((3, self.n_flat))
-        self.intercept, self.objective = np.zeros((2, sum(n_outputs)))
+        self.intercept, self.objective, new_intercept = np.zeros((3, sum(n_outputs)))
+        n_rows = sizes.sum()
+        every = np.split(np.arange(n_rows), np.cumsum(sizes[: self.n_problems - 1]))
+        self._row_of_flat = np.concatenate([np.tile(*each) for each in zip(every, n_outputs)])
         cdef const double[::1] t = target, s = orientation, w = np.concatenate(weight)
         cdef double[::1] theta = self.theta, decision = self.decision, aim = self.aim
         cdef double[::1] intercept = self.intercept, objective = self.objective
+        cdef double[::1] offset = new_intercept, solved = np.zeros(self.n_flat + n_rows)
         cdef const Py_ssize_t[::1] own = np.concatenate(rows)
-        cdef Py_ssize_t[::1] column
-        self._kept += [t, s, w, own]
+        cdef double[:, ::1] by_row = np.zeros((7, n_rows))
+        cdef int[::1] active = np.zeros(n_rows, dtype=np.intc)
+        cdef double[::1] matrix = np.zeros(self.most_rows**2 if self._is_shared else int(n_entries))
+        self._kept = [t, s, w, theta, decision, aim, intercept, objective, offset, solved, own,
+                      by_row, active, matrix, structs]
+        self._curvature = by_row[0]
         for k in range(self.n_problems):
-            p, n, q, flat = &self._problems[k], sizes[k], n_outputs[k], self._start[k]
+            p, n, q = &self._problems[k], sizes[k], n_outputs[k]
             p.n, p.n_outputs, p.fit_intercept = <int> n, <int> q, fit_intercept
             if n == 0:
                 continue
-            p.rows, p.weight, p.target, p.orientation = &own[first], &w[first], &t[flat], &s[flat]
-            p.theta, p.decision, p.aim = &theta[flat], &decision[flat], &aim[flat]
-            p.intercept = &intercept[self._first_output[k]]
-            p.objective = &objective[self._first_output[k]]
-            first += n
-            p.matrix = shared if self._is_shared else self._doubles(n * n)
-            p.root, p.scale, p.ones = self._doubles(n), self._doubles(n), self._doubles(n)
-            p.solved, p.packed = self._doubles((q + 1) * n), self._doubles((q + 1) * n)
-            p.new_theta, p.new_intercept = self._doubles(q * n), self._doubles(q)
-            p.side, p.active, p.place = self._ints(n), self._ints(n), self._ints(n)
-            p.factored_side = self._ints(n)
-            column = np.zeros(n, dtype=np.intp)
-            self._kept.append(column)
-            p.column = &column[0]
-
-    def _prepare_newton(self, Py_ssize_t k):
-        """Make room for the changes of an active set, and gather the kernel values of own rows."""
-        cdef Problem* p = &self._problems[k]
-        cdef Py_ssize_t n = p.n, q = max(<Py_ssize_t> (ROOM * p.n), 1)
-        cdef Py_ssize_t[::1] every
-        cdef double[:, ::1] own
-        if p.most_slots == 0:
-            p.most_slots = <int> q
-            p.step, p.new_decision = self._doubles(n), self._doubles(n)
-            p.packed = self._doubles(2 * (n + q))
-            p.slot_of, p.slot_row, p.used = self._ints(3 * n), self._ints(q), self._ints(q)
-            p.pivots, p.slot_root, p.columns = self._ints(q), self._doubles(q), self._doubles(q * n)
-            p.products, p.small = self._doubles(q * q), self._doubles(q * q)
-            p.state = NOTHING
-        if p.stride != n:
-            K, rows = np.asarray(self._K), np.asarray(<const Py_ssize_t[:n]> p.rows)
-            own = np.ascontiguousarray(K[np.ix_(rows, rows)])
-            every = np.arange(n)
-            self._kept_of_kernel.append((own, every))
-            p.K, p.stride, p.index = &own[0, 0], n, &every[0]
+            p.first, p.first_output, p.first_row = first, output, row
+            p.target, p.orientation = &t[first], &s[first]
+            p.theta, p.decision, p.aim = &theta[first], &decision[first], &aim[first]
+            p.intercept, p.objective = &intercept[output], &objective[output]
+            p.new_intercept, p.solved = &offset[output], &solved[first + row]
+            p.rows, p.weight = &own[row], &w[row]
+            p.curvature, p.factored_curvature = &by_row[0, row], &by_row[1, row]
+            p.root, p.ones, p.step = &by_row[2, row], &by_row[3, row], &by_row[4, row]
+            p.new_theta, p.new_decision = &by_row[5, row], &by_row[6, row]
+            p.active = &active[row]
+            p.matrix = &matrix[entry]
+            first, output, row = first + q * n, output + q, row + n
+            entry += 0 if self._is_shared else n * n
 
     def change_kernel(self, const double[:, ::1] K):
         """Go on with other kernel values, of shape (n_samples, n_samples)."""
         cdef Py_ssize_t k
         cdef Problem* p
-        self._K, self._kept_of_kernel = K, []
+        self._K, self._own_kernels = K, []
         for k in range(self.n_problems):
             p = &self._problems[k]
-            p.K, p.stride, p.index = &K[0, 0], K.shape[0], p.rows
-            p.state, p.is_stale = NOTHING, True
+            p.K, p.stride, p.index, p.state = &K[0, 0], K.shape[0], p.rows, NOTHING
 
-    cdef void _claim(self, Py_ssize_t k) noexcept nogil:
-        """Let problem `k` have the matrix, where there is one for all."""
-        if self._is_shared and self.owner != k:
-            if self.owner >= 0:
-                self._problems[self.owner].state = NOTHING
-            self.owner = k
+    def _gather_kernel(self, Py_ssize_t k):
+        """Give a problem kernel values of its own rows alone, which products need."""
+        cdef Problem* p = &self._problems[k]
+        cdef Py_ssize_t n = p.n
+        cdef const Py_ssize_t[::1] rows = <const Py_ssize_t[:n]> p.rows, every = np.arange(n)
+        cdef double[:, ::1] own = np.ascontiguousarray(np.asarray(self._K)[np.ix_(rows, rows)])
+        self._own_kernels.append((own, every))
+        p.K, p.stride, p.index = &own[0, 0], n, &every[0]
 
-    def _threads(self, n_threads):
-        return 1 if self._is_shared else min(n_threads, self.n_problems)
+    cdef int _answer(self, Answer answer, Request* asked, int n_threads) except -1:
+        """Ask every problem, side by side."""
+        cdef Py_ssize_t k
+        cdef int failed = 0
+        asked.n_flat = self.n_flat
+        n_threads = 1 if self._is_shared else min(n_threads, self.n_problems)
+        for k in prange(self.n_problems, nogil=True, schedule="dynamic", num_threads=n_threads):
+            failed += self._answer_one(k, answer, asked, threadid())
+        if failed:
+            raise FloatingPointError("The kernel matrix is too far from positive semi-definite.")
+        return 0
+
+    cdef int _answer_one(
+        self, Py_ssize_t k, Answer answer, const Request* asked, int thread
+    ) noexcept nogil:
+        cdef Problem* p = &self._problems[k]
+        if p.n == 0:
+            return 0
+        if self._is_shared:
+            p.state = NOTHING  # other problems have used the matrix since
+        return answer(p, asked, thread) != 0
+
+    cdef int _answer_by_folds(
+        self, Request* asked, const int[:, ::1] fold, int n_folds, int n_threads
+    ) except -1:
+        """Ask for what is done fold by fold, with work space for each thread."""
+        cdef Py_ssize_t n = self.most_rows
+        size = min(max(np.bincount(each).max() for each in np.asarray(fold)), n)
+        room = (3 * self.most_outputs + 1) * n + size * (size + n)
+        cdef double[:, ::1] work = np.empty((n_threads, room))
+        cdef int[:, ::1] members = np.empty((n_threads, n), dtype=np.intc)
+        asked.fold, asked.n_folds = &fold[0, 0], n_folds
+        asked.n_repeats, asked.n_samples = fold.shape[0], fold.shape[1]
+        asked.work, asked.room = &work[0, 0], room
+        asked.members, asked.most_rows = &members[0, 0], n
+        return self._answer(leave_folds_out, asked, n_threads)
 
     def solve(self, const double[:, ::1] losses, int n_threads):
         """Minimise every problem, from its last solution.
@@ -165,47 +286,20 @@ cdef class SmallSystems:
         n_threads : int
         """
         cdef Py_ssize_t k
-        cdef int failed = 0
         cdef Problem* p
+        cdef Request asked
         self.solve_number += 1
-        n_threads = self._threads(n_threads)
         for k in range(self.n_problems):
             p = &self._problems[k]
             p.C1, p.C2, p.D = losses[k, 0], losses[k, 1], losses[k, 2]
             p.is_quadratic = p.C1 == p.C2 and p.D == 0
-            if p.n > 0 and not p.is_quadratic:
-                self._prepare_newton(k)
-        if n_threads == 1:
-            for k in range(self.n_problems):
-                with nogil:
-                    failed += self._solve(k)
-        else:
-            for k in prange(
-                self.n_problems, nogil=True, schedule="dynamic", num_threads=n_threads
-            ):
-                failed += self._solve(k)
-        if failed:
-            raise FloatingPointError(INDEFINITE)
-
-    cdef int _solve(self, Py_ssize_t k) noexcept nogil:
-        cdef Problem* p = &self._problems[k]
-        if p.n == 0:
-            return 0
-        self._claim(k)
-        return (solve_quadratic(p) if p.is_quadratic else newton(p)) != 0
+            if p.n > 0 and not p.is_quadratic and p.stride != p.n:
+                self._gather_kernel(k)
+        self._answer(minimise, &asked, n_threads)
 
     def curvature(self):
         """Return the curvatures of the last solve, of shape (n_flat,)."""
-        out = np.empty(self.n_flat)
-        cdef double[::1] flat = out
-        cdef Py_ssize_t k, i, o
-        cdef Problem* p
-        for k in range(self.n_problems):
-            p = &self._problems[k]
-            for o in range(p.n_outputs):
-                for i in range(p.n):
-                    flat[self._start[k] + o * p.n + i] = p.scale[i] * p.scale[i]
-        return out
+        return np.asarray(self._curvature)[self._row_of_flat]
 
     def left_out(self, share=None):
         """Return the values of all rows for the models without (a share of) each, flat.
@@ -215,47 +309,15 @@ cdef class SmallSystems:
         share : ndarray of shape (n_own,), default=None
             Of the rows of all problems, one after the other; all of their weight by default.
         """
-        cdef const double[::1] shares = share
-        cdef const double* some = NULL
-        cdef Py_ssize_t k, first = 0
-        cdef int failed = 0
         out = np.empty(self.n_flat)
-        cdef double[::1] flat = out
-        for k in range(self.n_problems):
-            if self._problems[k].n == 0:
-                continue
-            if share is not None:
-                some = &shares[first]
-            first += self._problems[k].n
-            with nogil:
-                self._claim(k)
-                failed += left_out(&self._problems[k], some, &flat[self._start[k]]) != 0
-        if failed:
-            raise FloatingPointError(INDEFINITE)
+        cdef const double[::1] shares = share
+        cdef double[::1] values = out
+        cdef Request asked
+        asked.values, asked.share = &values[0], NULL
+        if share is not None:
+            asked.share = &shares[0]
+        self._answer(leave_each_out, &asked, 1)
         return out
-
-    def _room(self, const int[:, ::1] fold, int n_folds, int n_threads):
-        """Return work space of every thread for what is done fold by fold."""
-        cdef Py_ssize_t k, i, repeat, largest = 1
-        cdef Problem* p
-        cdef int[::1] count = np.zeros(n_folds, dtype=np.intc)
-        for k in range(self.n_problems):
-            p = &self._problems[k]
-            for repeat in range(fold.shape[0]):
-                count[:] = 0
-                for i in range(p.n):
-                    count[fold[repeat, p.rows[i]]] += 1
-                for i in range(n_folds):
-                    largest = max(largest, count[i])
-        n, q = self.most_rows, self.most_outputs
-        return (
-            np.empty((n_threads, 3 * (q + 1) * n + largest * (largest + n))),
-            np.empty((n_threads, n), dtype=np.intc),
-        )
-
-    cdef int _invert(self, Py_ssize_t k) noexcept nogil:
-        self._claim(k)
-        return invert(&self._problems[k]) != 0
 
     def leave_folds_out(self, const int[:, ::1] fold, int n_folds, int n_threads):
         """Return the values of all rows for the models without their fold.
@@ -270,38 +332,12 @@ cdef class SmallSystems:
         -------
         values : ndarray of shape (n_repeats, n_flat)
         """
-        cdef Py_ssize_t k
-        cdef int t, failed = 0
-        n_threads = self._threads(n_threads)
         out = np.empty((fold.shape[0], self.n_flat))
-        cdef double[:, ::1] values = out, work
-        cdef int[:, ::1] members
-        work, members = self._room(fold, n_folds, n_threads)
-        with nogil, parallel(num_threads=n_threads):
-            t = threadid()
-            for k in prange(self.n_problems, schedule="dynamic"):
-                failed += self._leave_folds_out(
-                    k, fold, n_folds, values, &members[t, 0], &work[t, 0]
-                )
-        if failed:
-            raise FloatingPointError(INDEFINITE)
+        cdef double[:, ::1] values = out
+        cdef Request asked
+        asked.values, asked.slope = &values[0, 0], NULL
+        self._answer_by_folds(&asked, fold, n_folds, n_threads)
         return out
-
-    cdef int _leave_folds_out(
-        self, Py_ssize_t k, const int[:, ::1] fold, int n_folds, double[:, ::1] out, int* members,
-        double* work,
-    ) noexcept nogil:
-        cdef Py_ssize_t repeat
-        cdef int which
-        if self._problems[k].n == 0:
-            return 0
-        if self._invert(k):
-            return 1
-        for repeat in range(fold.shape[0]):
-            for which in range(n_folds):
-                fold_values(&self._problems[k], &fold[repeat, 0], which, members, work,
-                            &out[repeat, self._start[k]])
-        return 0
 
     def differentiate(
         self, const int[:, ::1] fold, int n_folds, const double[:, ::1] slope, int n_threads
@@ -322,47 +358,15 @@ cdef class SmallSystems:
             The derivative by the kernel values K between the rows of an output is the bilinear
             form ``sum of left' dK coef`` over its models.
         """
-        cdef Py_ssize_t k
-        cdef int t, failed = 0
-        n_threads = self._threads(n_threads)
-        n_models = fold.shape[0] * n_folds
-        by_aim, by_log = np.zeros((2, self.n_flat))
-        left, coef = np.zeros((2, n_models, self.n_flat))
-        cdef double[::1] _by_aim = by_aim, _by_log = by_log
-        cdef double[:, ::1] _left = left, _coef = coef, work
-        cdef int[:, ::1] members
-        work, members = self._room(fold, n_folds, n_threads)
-        with nogil, parallel(num_threads=n_threads):
-            t = threadid()
-            for k in prange(self.n_problems, schedule="dynamic"):
-                failed += self._differentiate(
-                    k, fold, n_folds, slope, _by_aim, _by_log, _left, _coef, &members[t, 0],
-                    &work[t, 0],
-                )
-        if failed:
-            raise FloatingPointError(INDEFINITE)
-        return by_aim, by_log, left, coef
-
-    cdef int _differentiate(
-        self, Py_ssize_t k, const int[:, ::1] fold, int n_folds, const double[:, ::1] slope,
-        double[::1] by_aim, double[::1] by_log, double[:, ::1] left, double[:, ::1] coef,
-        int* members, double* work,
-    ) noexcept nogil:
-        cdef Py_ssize_t repeat, first = self._start[k], model
-        cdef int which
-        if self._problems[k].n == 0:
-            return 0
-        if self._invert(k):
-            return 1
-        for repeat in range(fold.shape[0]):
-            for which in range(n_folds):
-                model = repeat * n_folds + which
-                differentiate(
-                    &self._problems[k], &fold[repeat, 0], which, members, work,
-                    &slope[repeat, first], &by_aim[first], &by_log[first], &left[model, first],
-                    &coef[model, first],
-                )
-        return 0
+        by_aim, by_log_curvature = np.zeros((2, self.n_flat))
+        left, coef = np.zeros((2, fold.shape[0] * n_folds, self.n_flat))
+        cdef double[::1] aims = by_aim, logs = by_log_curvature
+        cdef double[:, ::1] lefts = left, coefs = coef
+        cdef Request asked
+        asked.slope, asked.by_aim, asked.by_log_curvature = &slope[0, 0], &aims[0], &logs[0]
+        asked.left, asked.coef = &lefts[0, 0], &coefs[0, 0]
+        self._answer_by_folds(&asked, fold, n_folds, n_threads)
+        return by_aim, by_log_curvature, left, coef
 
     def by_kernel(self, const double[:, ::1] left, const double[:, ::1] coef, Py_ssize_t n_samples):
         """Return the bilinear forms of `differentiate` as one dense array.
@@ -381,7 +385,7 @@ cdef class SmallSystems:
         for k in range(self.n_problems):
             p, n = &self._problems[k], self._problems[k].n
             for o in range(p.n_outputs if n > 0 else 0):
-                flat = self._start[k] + o * n
+                flat = p.first + o * n
                 with nogil:
                     dgemm("N", "T", &n, &n, &n_models, &one, <double*> &coef[0, flat], &width,
                           <double*> &left[0, flat], &width, &zero, &block[0, 0], &n)
@@ -404,18 +408,9 @@ cdef class SmallSystems:
         -------
         by_aim : ndarray of shape (n_flat,)
         """
-        cdef Py_ssize_t k
-        cdef int failed = 0
         out = np.zeros(self.n_flat)
         cdef double[::1] by_aim = out
-        for k in range(self.n_problems):
-            if self._problems[k].n > 0:
-                with nogil:
-                    self._claim(k)
-                    failed += adjoint(
-                        &self._problems[k], &slope[self._start[k]],
-                        &total[self._first_output[k]], &by_aim[self._start[k]],
-                    ) != 0
-        if failed:
-            raise FloatingPointError(INDEFINITE)
+        cdef Request asked
+        asked.slope, asked.total, asked.by_aim = &slope[0], &total[0], &by_aim[0]
+        self._answer(adjoint, &asked, 1)
         return out

@@ -45,19 +45,6 @@ OPTIMARGIN_VECTOR_CLONES static double optimargin_band_evaluate(
     return total;
 }
 
-OPTIMARGIN_VECTOR_CLONES static double optimargin_band_value(
-    const double *restrict decision, double offset, const double *target, const double *orientation,
-    const double *restrict weight, double C1, double C2, double D, ptrdiff_t n)
-{
-    double total = 0.0;
-    for (ptrdiff_t i = 0; i < n; i++) {
-        const double r = orientation[i] * (target[i] - (decision[i] + offset));
-        OPTIMARGIN_BAND_SIDES(r)
-        total += penalty * weight[i] * distance * distance;
-    }
-    return total;
-}
-
 /* Derivatives with respect to the length of a step. A step that is the same for all samples, such
    as that of an intercept, needs no array: two loops, so that neither has branches. */
 #define OPTIMARGIN_BAND_DERIVATIVES(STEP)                                              \
