@@ -13,9 +13,10 @@ from optimargin import (
     LinearLDMClassifierCV,
 )
 from optimargin.designs import FeatureDesign, LinearGramDesign
+from optimargin.designs.gram import centred_products
 from optimargin.held_out.engine import LinearData
 from optimargin.held_out.ldm import LDMFeatureRefitter, LDMSampleRefitter
-from optimargin.held_out.refitter import FeatureTest, GramTest
+from optimargin.held_out.refitter import GramTest
 from optimargin.objectives import LDM
 from optimargin.selection.grid import Grid
 from tests.cases import labels_target
@@ -74,13 +75,16 @@ def test_sample_and_feature_space_agree(fit_intercept, wide):
     center = X[:30].mean(axis=0) if fit_intercept else None
     data = LinearData(X[:30], center, X[30:])
     samples = LDMSampleRefitter(
-        LinearGramDesign(data.X, center), targets, fit_intercept, GramTest(data.test_products())
+        LinearGramDesign(data.X, center),
+        targets,
+        fit_intercept,
+        GramTest(centred_products(data.X_test, data.X, center)),
     )
     features = LDMFeatureRefitter(
         FeatureDesign(data.X, center),
         targets,
         fit_intercept,
-        FeatureTest(FeatureDesign(data.X_test, center)),
+        FeatureDesign(data.X_test, center),
         by_interior_point=True,
     )
     for point in (LDM(0.1, 0.0, 10.0), LDM(4.0, 0.2, 100.0), LDM(4.0, 0.2, 1.0)):

@@ -302,7 +302,7 @@ def test_what_leaves_no_model_behind_is_the_same_everywhere(backend, fit_interce
         lambda each: each.changes()[1],
         lambda each: each.folds(Folds(fold, 3)).decision,
         lambda each: each.without(np.array(active, dtype=int))[1],
-        lambda each: each.folds(Folds(fold, 3)).pull_back(np.ones((1, *cell.aim.shape))).by_aim,
+        lambda each: each.folds(Folds(fold, 3)).derivatives(np.ones((1, *cell.aim.shape))).by_aim,
     ):
         found, expected = ask(system), ask(plain)
         assert np.isfinite(expected).all()
@@ -331,7 +331,7 @@ def test_a_fold_of_all_samples_leaves_the_intercept_of_compiled_problems(
         values = solved.folds(folds)
         expected = solved.intercept[0] if fit_intercept else 0.0
         check(values.decision, expected, 1e-8)
-        adjoint = values.pull_back(np.ones((1, n_samples, 1)))
+        adjoint = values.derivatives(np.ones((1, n_samples, 1)))
         assert np.isfinite(adjoint.by_aim).all()
         if n_samples == 1:
             check(solved.left_out()[0, 0], expected, 1e-8)
@@ -360,7 +360,7 @@ def check_adjoint(cell, ask, needs=()):
         return (ends[0] - ends[1]) / (2 * STEP)
 
     values = ask({})
-    adjoint = values.pull_back(smooth(values.decision)[1])
+    adjoint = values.derivatives(smooth(values.decision)[1])
     assert not adjoint.by_aim[~active[:, 0]].any()
     assert not adjoint.by_log_curvature[~active[:, 0]].any()
     found = [
@@ -396,7 +396,7 @@ def test_adjoints_of_single_precision_are_those_of_double(problem, ask):
         cell = cell_of(backend, problem, True, "uneven")
         of = FOLDS if ask == "folds" else cell.test()
         values = getattr(cell.solved(), ask)(of)
-        found.append(values.pull_back(smooth(values.decision)[1]))
+        found.append(values.derivatives(smooth(values.decision)[1]))
     check(found[0].by_aim, found[1].by_aim, 2e-3)
     check(found[0].by_log_curvature, found[1].by_log_curvature, 2e-3)
 
@@ -407,13 +407,13 @@ def test_a_system_that_moved_refuses_to_differentiate_what_it_was(backend):
     system = cell.solved()
     asked = [system.folds(FOLDS), system.predict(cell.test())]
     slopes = [np.ones_like(values.decision) for values in asked]
-    before = [values.pull_back(s).by_aim for values, s in zip(asked, slopes, strict=True)]
+    before = [values.derivatives(s).by_aim for values, s in zip(asked, slopes, strict=True)]
     for values, slope, expected in zip(asked, slopes, before, strict=True):
-        np.testing.assert_array_equal(values.pull_back(slope).by_aim, expected)
+        np.testing.assert_array_equal(values.derivatives(slope).by_aim, expected)
     system.move(0.5 * cell.curvature, cell.aim)
     for values, slope in zip(asked, slopes, strict=True):
         with pytest.raises(OutlivedError, match="moved"):
-            values.pull_back(slope)
+            values.derivatives(slope)
 
 
 @every_backend
@@ -428,10 +428,10 @@ def test_a_step_from_elsewhere_spoils_no_answer(backend, asked):
         values = system.folds(FOLDS) if asked else None
         return [
             lambda: system.folds(FOLDS).decision,
-            lambda: (values or system.folds(FOLDS)).pull_back(np.ones((2, N_SAMPLES, 1))).by_aim,
+            lambda: (values or system.folds(FOLDS)).derivatives(np.ones((2, N_SAMPLES, 1))).by_aim,
             lambda: system.left_out(),
             lambda: system.without(rows)[0],
-            lambda: system.predict(cell.test()).pull_back(np.ones((5, 1))).by_aim,
+            lambda: system.predict(cell.test()).derivatives(np.ones((5, 1))).by_aim,
         ]
 
     expected = [ask() for ask in questions(cell.solved())]

@@ -13,10 +13,11 @@ from dataclasses import replace
 import numpy as np
 
 from optimargin._core._box_qp import BoxQP
-from optimargin.held_out.refitter import HeldOut, Refitter, Solved
+from optimargin.held_out.refitter import Refitter, Solved
 from optimargin.problems.ldm_dual import CholeskyShrinkage, EighShrinkage, LDMDual, scaled_gram
 from optimargin.solvers import InteriorPoint, LDMDualCD, Solution
 from optimargin.solvers.ldm_systems import SampleSystem
+from optimargin.systems import Values
 
 _TOL = 1e-9
 _MAX_ITER = 1000
@@ -24,43 +25,18 @@ _SWEEPS = 20  # of coordinate descent where an active set method has no neighbou
 
 
 class LDMSolved(Solved):
-    """Solutions of all outputs.
+    """Solutions of all outputs, which predict test samples without derivatives."""
 
-    An output whose class did not occur has none: its decision value is that of the other.
-    """
-
-    def __init__(self, solutions, labels, test):
-        self.solutions = solutions
-        self._labels, self._test = labels, test
-
-    @property
-    def coef(self):
-        """Coefficients in the representation of the design."""
-        return np.array([solution.coef for solution in self.solutions])
-
-    @property
-    def intercept(self):
-        """Intercepts."""
-        return np.array([solution.intercept for solution in self.solutions])
-
-    @property
-    def objective(self):
-        """The minima."""
-        return np.array([solution.objective for solution in self.solutions])
-
-    @property
-    def dual_gap(self):
-        """Certified relative duality gaps."""
-        return np.array([solution.dual_gap for solution in self.solutions])
+    def __init__(self, solutions, test):
+        self._test = test
+        self.coef, self.intercept, self.objective, self.dual_gap = (
+            np.array([getattr(solution, name) for solution in solutions])
+            for name in ("coef", "intercept", "objective", "dual_gap")
+        )
 
     def predict_test(self):
-        """Return decision values of the test samples; they have no derivatives."""
-        test = self._test
-        decision = [
-            np.full(test.n_samples, y[0]) if s is None else test.decision(s.coef) + s.intercept
-            for s, y in zip(self.solutions, self._labels, strict=True)
-        ]
-        return HeldOut(np.stack(decision, axis=1), None)
+        """Return decision values of the test samples."""
+        return Values(self._test.decisions(self.coef.T) + self.intercept, None)
 
 
 class _LDMRefitter(Refitter):
@@ -71,7 +47,7 @@ class _LDMRefitter(Refitter):
     design : Design
     targets : list of Target
     fit_intercept : bool
-    test : GramTest or FeatureTest, default=None
+    test : GramTest or FeatureSpaceDesign, default=None
     """
 
     def __init__(self, design, targets, fit_intercept, test=None):
@@ -81,14 +57,20 @@ class _LDMRefitter(Refitter):
         self.test = test
 
     def solve(self, objective):
-        """Solve the problem of every output whose class occurs."""
-        solutions = [
-            self._solve(k, objective.problem(self.design, target, fit_intercept=self.fit_intercept))
-            if np.ptp(target.value) > 0
-            else None
-            for k, target in enumerate(self.targets)
-        ]
-        return LDMSolved(solutions, [target.value for target in self.targets], self.test)
+        """Solve the problem of every output.
+
+        Where its class does not occur, the decision value is that of the other everywhere.
+        """
+        solutions = []
+        for k, target in enumerate(self.targets):
+            if np.ptp(target.value) > 0:
+                given = self.design, target
+                problem = objective.problem(*given, fit_intercept=self.fit_intercept)
+                solutions.append(self._solve(k, problem))
+            else:
+                coef, pull = np.zeros(self.design.n_coef), np.zeros(self.design.n_samples)
+                solutions.append(Solution(coef, float(target.value[0]), pull, 0.0, 0.0, 0))
+        return LDMSolved(solutions, self.test)
 
     @abstractmethod
     def _solve(self, k, problem):
