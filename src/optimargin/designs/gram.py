@@ -75,7 +75,7 @@ class GramDesign(SampleSpaceDesign):
 
 
 def centred_products(X, Y, center):
-    """Return the inner products of rows of X with rows of Y, float64, both less a center or None."""
+    """Return the inner products of rows, less a center or None, float64."""
     products = safe_sparse_dot(X, Y.T, dense_output=True).astype(np.float64, copy=False)
     if center is None:
         return products

@@ -275,12 +275,12 @@ class AdditiveSolved(Solved):
         pull, curvature = self._systems.pull_and_curvature()
         places, by_loss = self._layout.places, 0.0
         if all(loss == self._losses[0] for loss in self._losses):
-            places = [slice(None)]
+            places = [slice(0, pull.size)]
         for place, loss in zip(places, self._losses, strict=False):
-            active = np.flatnonzero(curvature[place])
+            active = place.start + np.flatnonzero(curvature[place])
             log_curvature, aim = loss.parameter_slopes(
-                pull[place][active], curvature[place][active], self._layout.take(place, active)
+                pull[active], curvature[active], self._layout.target.take(active, 1.0)
             )
-            by_loss = by_loss + log_curvature @ found.by_log_curvature[place][active]
-            by_loss = by_loss + aim @ found.by_aim[place][active]
+            by_loss = by_loss + log_curvature @ found.by_log_curvature[active]
+            by_loss = by_loss + aim @ found.by_aim[active]
         return replace(found, by_loss=by_loss)

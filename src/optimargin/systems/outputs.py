@@ -104,12 +104,6 @@ class Layout:
         out[..., self.rows, self.output] = flat
         return out
 
-    def take(self, place, rows):
-        """Return the target of some rows of a place of flat arrays."""
-        target = self.target
-        parts = (part[place][rows] for part in (target.value, target.orientation, target.weight))
-        return Target(*parts)
-
 
 class Systems(ABC):
     """The systems of all outputs over one design.

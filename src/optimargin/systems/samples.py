@@ -12,6 +12,7 @@ which sets theta to zero off S and to the solution of the system on it. What is 
 with a unit diagonal, which costs nothing and keeps rounding small.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -186,69 +187,68 @@ class SampleSystem(ActiveSystem):
         return self._spread(theta), intercept
 
     def _values_without(self, rows, model):
+        """Return the values of `rows`: of active ones by u, of others by coefficients."""
         theta, intercept, gone, _, u = model
-        out = np.empty((rows.size, theta.shape[1]))
-        out[:] = self.intercept
+        out = np.repeat(intercept[None], rows.size, axis=0)
         if u is None:
             return out
         is_active = self.curvature[rows] > 0
         out[is_active] = self.aim[self.active[gone]] - u / self._root[gone, None]
         off = rows[~is_active]
         if off.size and self._in_features:
-            out[~is_active] = self.design.decisions(self._spread(theta), off) + intercept
+            out[~is_active] += self.design.decisions(self._spread(theta), off)
         elif off.size:
-            out[~is_active] = self.design.columns(self.active, off) @ theta + intercept
+            out[~is_active] += self.design.columns(self.active, off) @ theta
         return out
 
     def _differentiate_without(self, rows, model, slope):
-        theta, _, gone, block, u = model
-        by_aim, by_log, left, coef = np.zeros((4, *self.aim.shape))
-        if u is None:
-            return Derivatives(by_aim, by_log, [])
-        n_active, root = self.active.size, self._root[:, None]
-        is_active = self.curvature[rows] > 0
-        off, of_off = rows[~is_active], slope[~is_active]
-        z = np.zeros((n_active, theta.shape[1]))
-        if off.size:
-            left[off] = of_off
-            if self._in_features:
-                back = self.design.decisions(self.design.represents(left), self.active)
-            else:
-                back = self.design.columns(self.active, off).T @ of_off
-            right = root * back
-            right[gone] = 0.0
-            z = self._bordered_inverse() @ right
-            if self.fit_intercept and n_active:
-                z += np.outer(self._ones / self._border, of_off.sum(axis=0))
-        moved = -z
-        if gone.size:
-            g = slope[is_active] / root[gone] + z[gone]
-            moved += self._inverse[:, gone] @ solve_spd(block, g)
-        left[self.active] = root * moved
-        kept = np.ones(n_active, dtype=bool)
-        kept[gone] = False
-        rest = self.active[kept]
-        by_aim[rest] = -left[rest]
-        by_log[rest] = by_aim[rest] * theta[kept] / root[kept] ** 2
-        coef[self.active] = theta
-        return Derivatives(by_aim, by_log, [Form("samples", left.T, coef.T)])
+        left = np.zeros_like(self.aim)
+        if model[-1] is None:
+            return Derivatives(left, left, [])
+        left[rows] = slope
+        if self._in_features:
+            by_theta = self.design.decisions(self.design.represents(left), self.active)
+        else:
+            by_theta = self.design.columns(self.active, rows).T @ slope
+        return self._differentiate(by_theta, left, slope, model)
 
     def _differentiate_test(self, test, slope):
         by_coef = test.represents(slope)
         if self._in_features:
             by_coef = self.design.decisions(by_coef)
-        self._factorise(self.curvature)
+        model = self._leave_out(np.zeros(0, dtype=np.intp))
+        found = self._differentiate(by_coef[self.active], np.zeros_like(self.aim), slope, model)
+        coef = found.forms[0].coef
+        return replace(found, forms=[*found.forms, Form("test", slope.T, coef)])
+
+    def _differentiate(self, by_theta, left, slope, model):
+        """Return the derivatives of a function of values by a model.
+
+        Parameters
+        ----------
+        by_theta : ndarray of shape (n_active, n_outputs)
+            Its derivatives by the coefficients of active samples.
+        left : ndarray of shape (n_samples, n_outputs)
+            The same by the values of samples; overwritten.
+        slope : ndarray of shape (n_values, n_outputs)
+            The same by all values.
+        model : tuple
+            See `_leave_out`.
+        """
+        theta, _, gone, block, _ = model
         root = self._root[:, None]
-        solved = self._unsolved(root * by_coef[self.active])
+        adjoint = self._unsolved(root * by_theta)
         if self.fit_intercept and self.active.size:
-            rest = slope.sum(axis=0) - self._root @ solved
-            solved += np.outer(self._ones / self._border, rest)
-        by_aim, by_log, theta = np.zeros((3, *self.aim.shape))
-        by_aim[self.active] = root * solved
-        by_log[self.active] = by_aim[self.active] * self.error
-        theta[self.active] = self.theta
-        forms = [Form("samples", -by_aim.T, theta.T), Form("test", slope.T, theta.T)]
-        return Derivatives(by_aim, by_log, forms)
+            rest = slope.sum(axis=0) - self._root @ adjoint
+            adjoint += np.outer(self._ones / self._border, rest)
+        if gone.size:
+            adjoint -= self._inverse[:, gone] @ solve_spd(block, adjoint[gone])
+            adjoint[gone] = 0.0
+        by_aim, by_log, coef = np.zeros((3, *self.aim.shape))
+        by_aim[self.active] = root * adjoint
+        by_log[self.active] = by_aim[self.active] * theta / root**2
+        coef[self.active] = theta
+        return Derivatives(by_aim, by_log, [Form("samples", (left - by_aim).T, coef.T)])
 
 
 def eliminate_intercept(x, q, point):

@@ -47,7 +47,7 @@ class Rebuilt:
     projector: np.ndarray | None = None
 
     def coordinates(self, X, active):
-        """Return new samples as closed forms need them (`optimargin.held_out.left_out_models`).
+        """Return new samples as closed forms need them (`optimargin.held_out.of_fit`).
 
         Parameters
         ----------

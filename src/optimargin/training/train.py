@@ -86,7 +86,7 @@ def train(
         `Task.held_out_error`); decides about the number of landmarks.
     calibrate : Calibrator, default=None
         Says what the scores of a kernel model with one output mean
-        (`optimargin.held_out.calibration`).
+        (`optimargin.held_out.novelty`).
     progress : Progress, default=None
     notify : callable
         Given facts that the user should know; see `optimargin.training.designs`.
