@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -66,13 +66,13 @@ class Made:
         return by_space(self.design, self.new, self.new @ self.Z[active].T)
 
 
-def gram(move):
+def gram(move, dtype=np.float64):
     X, new = rows_of(N_FEATURES)
     change, change_new = directions((N_SAMPLES, N_SAMPLES), (N_NEW, N_SAMPLES))
     change = change + change.T
     K, K_new = X @ X.T + move * change, new @ X.T + move * change_new
     slopes = {"samples": change, "test": change_new}
-    return Made(GramDesign(K), GramTest(K_new), X, new, slopes)
+    return Made(GramDesign(K.astype(dtype)), GramTest(K_new), X, new, slopes)
 
 
 def linear_gram(move):
@@ -82,10 +82,15 @@ def linear_gram(move):
     return Made(LinearGramDesign(X, center), GramTest(Z_new @ Z.T), Z, Z_new)
 
 
-def panels(move):
-    X, new = rows_of(N_FEATURES)
-    design, _ = make_design("panels-half-kept", X)
-    return Made(design, GramTest(new @ X.T), X, new)
+def some_design(name):
+    """Return what makes another design of samples, by its name in `tests.cases`."""
+
+    def make(move):
+        X, new = rows_of(N_FEATURES)
+        design, _ = make_design(name, X)
+        return Made(design, GramTest(new @ X.T), X, new)
+
+    return make
 
 
 def features(kind, n_features=N_FEATURES):
@@ -108,14 +113,14 @@ def plain_features(dtype):
     return make
 
 
-def landmarks(move):
+def landmarks(move, dtype=np.float64):
     X, _ = rows_of(N_FEATURES)
     kernel = Kernel("rbf", 0.1)
     change, between = directions((N_SAMPLES, N_LANDMARKS), (N_LANDMARKS, N_LANDMARKS))
     between = 0.1 * (between + between.T)
     K = kernel.of_distances(squared_distances(X, X[:N_LANDMARKS])) + move * change
     A = kernel.of_distances(squared_distances(X[:N_LANDMARKS]) + 0.0) + move * between
-    design = LandmarkFeatures(K, A + 0.5 * np.eye(N_LANDMARKS))
+    design = LandmarkFeatures(K.astype(dtype), A + 0.5 * np.eye(N_LANDMARKS))
     new = np.random.default_rng(2).normal(size=(N_NEW, N_LANDMARKS))
     test = PlainFeatures.of(new)
     Z = design.feature_rows(np.arange(N_SAMPLES))
@@ -156,7 +161,8 @@ class Backend:
 SYSTEMS = {
     "gram": Backend(gram, SampleSystem),
     "linear-gram": Backend(linear_gram, SampleSystem),
-    "panels": Backend(panels, SampleSystem),
+    "gram-float32": Backend(partial(gram, dtype=np.float32), SampleSystem, digits=5e-4),
+    "panels": Backend(some_design("panels-half-kept"), SampleSystem),
     "wide-csr": Backend(features(sp.csr_array, N_WIDE), SampleSystem),
     "dense": Backend(features(np.asarray), FeatureSystem),
     "dense-folds": Backend(features(np.asarray), FeatureSystem, True),
@@ -166,6 +172,7 @@ SYSTEMS = {
     "plain-float64": Backend(plain_features(np.float64), FeatureSystem, True),
     "plain-float32": Backend(plain_features(np.float32), FeatureSystem, True, 5e-4),
     "landmarks": Backend(landmarks, FeatureSystem, True),
+    "landmarks-float32": Backend(partial(landmarks, dtype=np.float32), FeatureSystem, True, 5e-4),
 }
 COMPILED = "compiled"
 LOSS_OF = {

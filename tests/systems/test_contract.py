@@ -8,11 +8,18 @@ import pytest
 import scipy.sparse as sp
 
 from optimargin.designs import FeatureDesign, GramDesign
-from optimargin.designs.base import FeatureSpaceDesign
+from optimargin.designs.base import FeatureSpaceDesign, by_space
 from optimargin.held_out.search_designs import PlainFeatures
 from optimargin.problems import AdditiveProblem
 from optimargin.solvers import Newton
-from optimargin.systems import Folds, OutlivedError, SampleSystem, system_of
+from optimargin.systems import (
+    Folds,
+    IndefiniteError,
+    OutlivedError,
+    SampleSystem,
+    make_system,
+    system_of,
+)
 from tests.cases import LOSSES, labels_target, two_classes
 from tests.python_losses import HuberLoss, LogisticLoss, PseudoHuberLoss
 from tests.systems.backends import (
@@ -102,11 +109,24 @@ def test_solutions_are_those_of_the_loss(cell):
 
 @of_systems
 def test_a_step_solves_the_newton_system(cell):
-    made, target = cell.made, cell.targets[-1]
+    check_steps(cell, cell.problem_of(cell.targets[-1], cell.made.design))
+
+
+@every_backend
+@with_and_without_intercept
+@not_quadratic
+def test_a_step_solves_the_newton_system_of_any_loss(backend, fit_intercept, loss):
+    """Also where samples of no curvature pull, as far residuals of Huber's loss do."""
+    cell = cell_of(backend, "python", fit_intercept, "uneven")
+    design, target = cell.made.design, cell.targets[0]
+    check_steps(cell, AdditiveProblem(loss, design, target, fit_intercept=fit_intercept))
+
+
+def check_steps(cell, problem):
+    made = cell.made
     rng = np.random.default_rng(1)
     Z = np.column_stack([made.Z, np.full(N_SAMPLES, float(cell.fit_intercept))])
     system = cell.of.system_over(made.design, fit_intercept=cell.fit_intercept)
-    problem = cell.problem_of(target, made.design)
     stiffness = 0.1 * cell.targets[0].weight
     for coef in (None, rng.normal(size=made.design.n_coef)):
         point = problem.point(coef, 0.2 * cell.fit_intercept)
@@ -272,6 +292,48 @@ def test_a_weight_is_a_repetition_of_samples_that_leave_one_at_a_time(name, fit_
     once, repeated = solved(X, y, count), solved(X[rows], y[rows], np.ones(rows.size))
     check(once.decision[rows], repeated.decision, 1e-8)
     check(once.left_out(1 / count)[rows], repeated.left_out(), 1e-8)
+    fold = np.arange(30, dtype=np.intc)[None] % 3
+    values = [
+        each.folds(Folds(f, 3)) for each, f in ((once, fold), (repeated, fold[:, rows].copy()))
+    ]
+    check(values[0].decision[:, rows], values[1].decision, 1e-8)
+    slope = np.random.default_rng(1).normal(size=values[1].decision.shape)
+    summed = np.zeros_like(values[0].decision)
+    np.add.at(summed, (slice(None), rows), slope)
+    by_aim = [each.derivatives(s).by_aim for each, s in zip(values, (summed, slope), strict=True)]
+    of_repeated = np.zeros_like(by_aim[0])
+    np.add.at(of_repeated, rows, by_aim[1])
+    check(by_aim[0], of_repeated, 1e-8)
+
+
+@of_systems
+def test_support_vectors_alone_say_the_same_of_themselves_and_of_new_samples(cell):
+    """A model file has no others: what it is asked comes from a system of these."""
+    made, whole = cell.made, cell.solved()
+    active = whole.active
+    own = getattr(made.design, by_space(made.design, "take", "part"))(active)
+    system = make_system(own, fit_intercept=cell.fit_intercept)
+    system.move(cell.curvature[active], cell.aim[active])
+    check(system.left_out(), whole.left_out()[active], cell.digits)
+    new = made.coordinates(active)
+    check(system.influence(new), whole.influence(new), cell.digits)
+
+
+@every_backend
+def test_backends_say_what_they_cost(backend):
+    cell = cell_of(backend, "python", True, "uneven")
+    system = cell.of.system_over(cell.made.design, fit_intercept=True)
+    assert 0 < system.operations < np.inf
+    assert 0 < system.n_bytes < np.inf
+
+
+@pytest.mark.parametrize("shift", [0.5, 1e9])
+def test_indefinite_matrices_fail_by_a_type_of_their_own(shift):
+    cell = cell_of("gram", "python", True, "uneven")
+    K = cell.made.design.K - shift * np.eye(N_SAMPLES)
+    system = SampleSystem(GramDesign(K), fit_intercept=True)
+    with pytest.raises(IndefiniteError, match="positive semi-definite"):
+        system.move(100.0 * cell.curvature, cell.aim)
 
 
 # ---- Where nothing is left ---------------------------------------------------------------------

@@ -8,9 +8,10 @@ import numpy as np
 from optimargin.designs import FeatureDesign, GramDesign, LinearGramDesign
 from optimargin.designs.base import FeatureSpaceDesign
 from optimargin.designs.gram import centred_products
-from optimargin.held_out.ldm import LDMFeatureRefitter, LDMSampleRefitter
+from optimargin.held_out.ldm import MAX_ITER, TOL, LDMRefitter, LDMSampleRefitter
 from optimargin.held_out.refitter import AdditiveRefitter, GramTest
 from optimargin.objectives import AdditiveObjective
+from optimargin.solvers import InteriorPoint
 from optimargin.systems.outputs import Layout
 from optimargin.training.plan import plan_refitter
 
@@ -107,7 +108,7 @@ def make_refitter(data, objective_type, targets, fit_intercept):
     if issubclass(objective_type, AdditiveObjective):
         compiled = plan.compiled and not in_features
         return AdditiveRefitter(design, *given, test, compiled=compiled)
-    if in_features:
-        by_interior_point = plan.by_interior_point
-        return LDMFeatureRefitter(design, *given, test, by_interior_point=by_interior_point)
-    return LDMSampleRefitter(design, *given, test)
+    if not in_features:
+        return LDMSampleRefitter(design, *given, test)
+    solver = InteriorPoint(tol=TOL, max_iter=MAX_ITER) if plan.by_interior_point else None
+    return LDMRefitter(design, *given, test, solver)

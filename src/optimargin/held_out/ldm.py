@@ -7,7 +7,6 @@ feature space a solve is a dozen small factorisations by the interior point meth
 use a start: it pays off where samples are many.
 """
 
-from abc import abstractmethod
 from dataclasses import replace
 
 import numpy as np
@@ -15,12 +14,12 @@ import numpy as np
 from optimargin._core._box_qp import BoxQP
 from optimargin.held_out.refitter import Refitter, Solved
 from optimargin.problems.ldm_dual import CholeskyShrinkage, EighShrinkage, LDMDual, scaled_gram
-from optimargin.solvers import InteriorPoint, LDMDualCD, Solution
+from optimargin.solvers import LDMDualCD, Solution
 from optimargin.solvers.ldm_systems import SampleSystem
 from optimargin.systems import Values
 
-_TOL = 1e-9
-_MAX_ITER = 1000
+TOL = 1e-9
+MAX_ITER = 1000
 _SWEEPS = 20  # of coordinate descent where an active set method has no neighbour to start at
 
 
@@ -39,8 +38,8 @@ class LDMSolved(Solved):
         return Values(self._test.decisions(self.coef.T) + self.intercept, None)
 
 
-class _LDMRefitter(Refitter):
-    """What both spaces share: the problems and their last solutions.
+class LDMRefitter(Refitter):
+    """Problems over any design, each solved from nothing.
 
     Parameters
     ----------
@@ -48,13 +47,14 @@ class _LDMRefitter(Refitter):
     targets : list of Target
     fit_intercept : bool
     test : GramTest or FeatureSpaceDesign, default=None
+    solver : Solver, default=None
+        Coordinate descent over the dual when not given.
     """
 
-    def __init__(self, design, targets, fit_intercept, test=None):
-        self.design = design
-        self.targets = targets
+    def __init__(self, design, targets, fit_intercept, test=None, solver=None):
+        self.design, self.targets, self.test = design, targets, test
         self.fit_intercept = fit_intercept
-        self.test = test
+        self._solver = solver or LDMDualCD(tol=TOL, max_iter=MAX_ITER)
 
     def solve(self, objective):
         """Solve the problem of every output.
@@ -72,25 +72,24 @@ class _LDMRefitter(Refitter):
                 solutions.append(Solution(coef, float(target.value[0]), pull, 0.0, 0.0, 0))
         return LDMSolved(solutions, self.test)
 
-    @abstractmethod
     def _solve(self, k, problem):
         """Return the `Solution` of problem number `k`."""
+        return self._solver.solve(problem)
 
 
-class LDMSampleRefitter(_LDMRefitter):
-    """Problems over a design in sample space.
+class LDMSampleRefitter(LDMRefitter):
+    """Problems over a design in sample space, each solved from the last one's solution.
 
     Parameters
     ----------
     design : GramDesign
     targets, fit_intercept, test
-        As in `_LDMRefitter`.
+        As in `LDMRefitter`.
     solver : LDMDualCD, default=None
     """
 
     def __init__(self, design, targets, fit_intercept, test=None, solver=None):
-        super().__init__(design, targets, fit_intercept, test)
-        self._solver = solver or LDMDualCD(tol=_TOL, max_iter=_MAX_ITER)
+        super().__init__(design, targets, fit_intercept, test, solver)
         self._make_shrinkage: type = EighShrinkage
         self._starts: list = [None] * len(targets)
         self._forget_kernel()
@@ -165,24 +164,3 @@ class LDMBoxRefitter(LDMSampleRefitter):
             )
         self._box_starts[k, problem.C] = a
         return Solution.from_point(dual.point(problem.lower + a, 0.0), box.n_steps)
-
-
-class LDMFeatureRefitter(_LDMRefitter):
-    """Problems over features, fewer than the samples.
-
-    Parameters
-    ----------
-    design : FeatureDesign
-    targets, fit_intercept, test
-        As in `_LDMRefitter`.
-    by_interior_point : bool
-        Whether features are few enough for matrices of their size.
-    """
-
-    def __init__(self, design, targets, fit_intercept, test=None, *, by_interior_point):
-        super().__init__(design, targets, fit_intercept, test)
-        make = InteriorPoint if by_interior_point else LDMDualCD
-        self._solver = make(tol=_TOL, max_iter=_MAX_ITER)
-
-    def _solve(self, k, problem):
-        return self._solver.solve(problem)

@@ -49,7 +49,6 @@ class FeatureSystem(ActiveSystem):
         self._weight = np.zeros(design.n_samples)
         self._grams: list = []  # of `_weight`, one per part
         self._size = design.n_coef + fit_intercept
-        self._factor: Any = None
         self._models: Any = None
         self._kept_pivots: Any = None
 
@@ -60,9 +59,9 @@ class FeatureSystem(ActiveSystem):
 
     @property
     def n_bytes(self):
-        """The sums of every part, and a factor for each model."""
+        """The sums of every part and of all, a factor, and one for each model that is kept."""
         n_models = 0 if self._folds is None else self._folds.fold.shape[0] * self._folds.n_folds
-        return 8.0 * self._size**2 * (len(self._parts) + 1 + n_models)
+        return 8.0 * self._size**2 * (len(self._parts) + 2 + n_models)
 
     def _sum_to(self, curvature):
         """Change the sums to those of other curvatures."""

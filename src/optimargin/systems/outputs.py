@@ -141,6 +141,16 @@ class Systems(ABC):
         self.number += 1
         self.design, self.test = design, test
 
+    @property
+    @abstractmethod
+    def operations(self) -> float:
+        """How many the factorisations of all systems take."""
+
+    @property
+    @abstractmethod
+    def n_bytes(self) -> float:
+        """What the factors of all systems take."""
+
     @abstractmethod
     def solve(self, objective, losses):
         """Minimise the problem of every output, from its last solution.
@@ -303,6 +313,16 @@ class SystemList(Systems):
         super().use(design, test)
         for part in self._parts:
             part.use(design, test, self._fit_intercept, self._folds)
+
+    @property
+    def operations(self):
+        """Those of all parts."""
+        return sum(part.system.operations for part in self._parts)
+
+    @property
+    def n_bytes(self):
+        """Those of all parts."""
+        return sum(part.system.n_bytes for part in self._parts)
 
     def _each(self, function):
         """Return a function of each part and its number, in threads where parts have many rows."""

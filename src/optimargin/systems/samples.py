@@ -19,7 +19,7 @@ import numpy as np
 
 from optimargin._linalg import Factor, solve_spd
 from optimargin.designs.base import FeatureSpaceDesign
-from optimargin.systems.base import SINGULAR, ActiveSystem, Derivatives, Form
+from optimargin.systems.base import SINGULAR, ActiveSystem, Derivatives, Form, IndefiniteError
 
 
 class SampleSystem(ActiveSystem):
@@ -29,7 +29,6 @@ class SampleSystem(ActiveSystem):
         super().__init__(design, fit_intercept=fit_intercept)
         self._in_features = isinstance(design, FeatureSpaceDesign)
         self._factored: Any = None
-        self._factor: Any = None
         self._inverse: Any = None
         self._diagonal: Any = None
 
@@ -51,13 +50,13 @@ class SampleSystem(ActiveSystem):
         self._factor = self._inverse = self._diagonal = None
         self._rows = np.flatnonzero(curvature)
         self._root = np.sqrt(curvature[self._rows])
-        self._unit = 1.0 / np.sqrt(1.0 + curvature[self._rows] * self._norms())
+        diagonal = 1.0 + curvature[self._rows] * self.design.squared_norms[self._rows]
+        if (diagonal <= 0).any():
+            raise IndefiniteError
+        self._unit = 1.0 / np.sqrt(diagonal)
         self._factor = Factor(self._matrix()) if self._rows.size else None
         self._ones = self._unsolved(self._root)
         self._border = self._root @ self._ones
-
-    def _norms(self):
-        return self.design.squared_norms[self._rows]
 
     def _matrix(self):
         """Return A with a unit diagonal; its lower triangle is enough."""

@@ -5,6 +5,7 @@ of classes or one (`optimargin._core._small_systems`).
 """
 
 from contextlib import nullcontext
+from functools import cached_property
 
 import numpy as np
 
@@ -40,7 +41,16 @@ class CompiledSystems(Systems):
             [each.weight[rows] for each, rows in zip(targets, own, strict=False)],
             fit_intercept,
         )
-        self._work = sum(rows.size**3.0 for rows in layout.own)  # of all inverses
+
+    @cached_property
+    def operations(self):
+        """Those of the inverses of all problems."""
+        return sum(rows.size**3.0 for rows in self.layout.own[: self._n_losses])
+
+    @property
+    def n_bytes(self):
+        """A matrix and the kernel values of each problem on its own rows."""
+        return sum(16.0 * rows.size**2 for rows in self.layout.own[: self._n_losses])
 
     def use(self, design, test):
         """Go on with another design of the same samples."""
@@ -51,8 +61,8 @@ class CompiledSystems(Systems):
         """Return what a compiled method does."""
         try:
             return method(*given)
-        except FloatingPointError as error:
-            raise IndefiniteError(str(error)) from None
+        except FloatingPointError:
+            raise IndefiniteError from None
 
     def solve(self, objective, losses):
         """Minimise the problem of every output, from its last solution."""
@@ -65,7 +75,7 @@ class CompiledSystems(Systems):
     def _solve(self, losses):
         self.number += 1
         numbers = np.array([(loss.C1, loss.C2, loss.D) for loss in losses[: self._n_losses]])
-        n_threads = n_threads_for(self._work) if self._n_losses > 1 else 1
+        n_threads = n_threads_for(self.operations) if self._n_losses > 1 else 1
         with one_blas_thread() if n_threads > 1 else nullcontext():
             self._ask(self._systems.solve, numbers, n_threads)
 
@@ -94,7 +104,7 @@ class CompiledSystems(Systems):
     def folds(self, folds):
         """Return values for the models without each fold, flat."""
         systems, layout = self._systems, self.layout
-        n_threads, given = n_threads_for(self._work), (folds.fold, folds.n_folds)
+        n_threads, given = n_threads_for(self.operations), (folds.fold, folds.n_folds)
 
         def differentiate(slope):
             *by, left, coef = self._ask(systems.differentiate, *given, slope, n_threads)
