@@ -16,26 +16,10 @@ from optimargin.held_out.refitter import Refitter, Solved
 from optimargin.problems.ldm_dual import CholeskyShrinkage, EighShrinkage, LDMDual, scaled_gram
 from optimargin.solvers import LDMDualCD, Solution
 from optimargin.solvers.ldm_systems import SampleSystem
-from optimargin.systems import Values
 
 TOL = 1e-9
 MAX_ITER = 1000
 _SWEEPS = 20  # of coordinate descent where an active set method has no neighbour to start at
-
-
-class LDMSolved(Solved):
-    """Solutions of all outputs, which predict test samples without derivatives."""
-
-    def __init__(self, solutions, test):
-        self._test = test
-        self.coef, self.intercept, self.objective, self.dual_gap = (
-            np.array([getattr(solution, name) for solution in solutions])
-            for name in ("coef", "intercept", "objective", "dual_gap")
-        )
-
-    def predict_test(self):
-        """Return decision values of the test samples."""
-        return Values(self._test.decisions(self.coef.T) + self.intercept, None)
 
 
 class LDMRefitter(Refitter):
@@ -70,7 +54,11 @@ class LDMRefitter(Refitter):
             else:
                 coef, pull = np.zeros(self.design.n_coef), np.zeros(self.design.n_samples)
                 solutions.append(Solution(coef, float(target.value[0]), pull, 0.0, 0.0, 0))
-        return LDMSolved(solutions, self.test)
+        coef, *others = (
+            np.array([getattr(solution, name) for solution in solutions])
+            for name in ("coef", "intercept", "objective", "dual_gap")
+        )
+        return Solved(coef.T, *others, self.test)
 
     def _solve(self, k, problem):
         """Return the `Solution` of problem number `k`."""

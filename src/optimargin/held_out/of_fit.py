@@ -215,19 +215,12 @@ class SampleModels:
             kernel=trained.known_kernel(),
             options=trained.options,
         )
-        points = [
-            problem.point(*coefficients_of(problem.design, model, problem, k, rebuilt.rows))
-            for k, problem in enumerate(rebuilt.problems)
-        ]
+        systems, own = [], []
         with blas_threads_for(len(distinct.first)):
-            systems = [
-                system_of(problem, point)
-                for problem, point in zip(rebuilt.problems, points, strict=True)
-            ]
-            own = [
-                problem.target.scale.restored(system.left_out()[:, 0])
-                for problem, system in zip(rebuilt.problems, systems, strict=True)
-            ]
+            for k, problem in enumerate(rebuilt.problems):
+                start = coefficients_of(problem.design, model, problem, k, rebuilt.rows)
+                systems.append(system_of(problem, problem.point(*start)))
+                own.append(problem.target.scale.restored(systems[k].left_out()[:, 0]))
         columns = distinct.first if trained.is_square else None
         return cls(np.stack(own, axis=1), rebuilt, systems, columns)
 

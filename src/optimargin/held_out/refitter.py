@@ -31,23 +31,38 @@ from optimargin.systems.outputs import Layout, SystemList
 from optimargin.systems.small import CompiledSystems
 
 
-class Solved(ABC):
+class Solved:
     """What a solve found.
+
+    Parameters
+    ----------
+    coef : ndarray of shape (n_coef, n_outputs)
+        In the representation of the design.
+    intercept, objective, dual_gap : ndarray of shape (n_outputs,)
+    test : GramTest, FeatureSpaceDesign or None
 
     Attributes
     ----------
-    coef : ndarray of shape (n_outputs, n_coef)
-    intercept, objective, dual_gap : ndarray of shape (n_outputs,)
+    objective, dual_gap : ndarray of shape (n_outputs,)
     """
 
-    coef: Any
-    intercept: Any
-    objective: Any
-    dual_gap: Any
+    def __init__(self, coef, intercept, objective, dual_gap, test):
+        self._coef, self._offset, self._test = coef, intercept, test
+        self.objective, self.dual_gap = objective, dual_gap
 
-    @abstractmethod
+    @property
+    def coef(self):
+        """Coefficients, of shape (n_outputs, n_coef)."""
+        return self._coef.T
+
+    @property
+    def intercept(self):
+        """Intercepts, of shape (n_outputs,)."""
+        return self._offset
+
     def predict_test(self) -> Values:
         """Return decision values of the test samples, of shape (n_test, n_outputs)."""
+        return Values(self._test.decisions(self._coef) + self._offset, None)
 
     def leave_one_out(self) -> np.ndarray:
         """Return closed-form decision values of shape (n_samples, n_outputs)."""
@@ -210,10 +225,10 @@ class AdditiveSolved(Solved):
     """
 
     def __init__(self, systems, losses):
+        found = systems.coef, systems.intercept, systems.objective, systems.dual_gap
+        super().__init__(*found, systems.test)
         self._systems, self._layout, self._losses = systems, systems.layout, losses
-        self._design, self._test, self._number = systems.design, systems.test, systems.number
-        self._coef, self._offset = systems.coef, systems.intercept
-        self.objective, self.dual_gap = systems.objective, systems.dual_gap
+        self._design, self._number = systems.design, systems.number
 
     @cached_property
     def _in_features(self):
@@ -268,7 +283,7 @@ class AdditiveSolved(Solved):
             check_number(self._systems, self._number)
             return self._by_parameters(self._systems.differentiate_test(slope))
 
-        return Values(self._test.decisions(self._coef) + self._offset, derivatives)
+        return replace(super().predict_test(), derivatives=derivatives)
 
     def _by_parameters(self, found):
         """Return derivatives with those by the parameters of the losses."""

@@ -118,9 +118,9 @@ class FeatureSystem(ActiveSystem):
             return found[:-1], found[-1]
         return found, np.zeros(found.shape[1])
 
-    def _represent(self, values):
-        """Return ``Z' values`` of columns."""
-        sums = self.design.represents(values)
+    def _represent(self, values, design=None):
+        """Return ``Z' values`` of columns, of all samples or of those of a design."""
+        sums = (design or self.design).represents(values)
         return np.vstack([sums, values.sum(axis=0)]) if self.fit_intercept else sums
 
     def _images(self, solved, rows=None):
@@ -174,15 +174,16 @@ class FeatureSystem(ActiveSystem):
             Their part of the normal equations, where it is known.
         """
         rows = rows[self.curvature[rows] > 0]
-        weight, aim = self.curvature[rows], self.aim[rows]
+        weight = self.curvature[rows]
+        design, pull = self.design, weight[:, None] * self.aim[rows]
         if gram is None:
-            gram, sums = self.design.normal_equations(rows, weight, aim)
+            design = design.take(rows)
+            gram = design.weighted_gram(weight)
         else:
-            pull = np.zeros_like(self.aim)
-            pull[rows] = weight[:, None] * aim
-            sums = self._represent(pull)
+            spread = np.zeros_like(self.aim)
+            spread[rows], pull = pull, spread
         matrix = self._matrix - gram[: self._size, : self._size]
-        right = self._right - sums[: self._size]
+        right = self._right - self._represent(pull, design)
         if self.fit_intercept and rows.size == self.active.size:
             matrix[-1, :-1] = 0.0  # no sample is left: the intercept stays
             matrix[-1, -1], right[-1] = 1.0, self.intercept
