@@ -131,7 +131,7 @@ def test_products_of_samples_are_those_of_the_real_design(X):
         plain.product_on(rows, V), V @ (X @ X.T)[np.ix_(rows, rows)], atol=1e-11
     )
     np.testing.assert_allclose(plain.block(rows), real.block(rows), rtol=1e-13)
-    np.testing.assert_allclose(plain.part(rows).K, real.block(rows), rtol=1e-13)
+    np.testing.assert_allclose(plain.take(rows).K, real.block(rows), rtol=1e-13)
     assert plain.max_landmarks(7) == 7
     assert plain.low_rank_factor is None
     assert plain.complete

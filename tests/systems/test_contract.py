@@ -8,7 +8,7 @@ import pytest
 import scipy.sparse as sp
 
 from optimargin.designs import FeatureDesign, GramDesign
-from optimargin.designs.base import FeatureSpaceDesign, by_space
+from optimargin.designs.base import FeatureSpaceDesign
 from optimargin.held_out.search_designs import PlainFeatures
 from optimargin.problems import AdditiveProblem
 from optimargin.solvers import Newton
@@ -311,8 +311,7 @@ def test_support_vectors_alone_say_the_same_of_themselves_and_of_new_samples(cel
     """A model file has no others: what it is asked comes from a system of these."""
     made, whole = cell.made, cell.solved()
     active = whole.active
-    own = getattr(made.design, by_space(made.design, "take", "part"))(active)
-    system = make_system(own, fit_intercept=cell.fit_intercept)
+    system = make_system(made.design.take(active), fit_intercept=cell.fit_intercept)
     system.move(cell.curvature[active], cell.aim[active])
     check(system.left_out(), whole.left_out()[active], cell.digits)
     new = made.coordinates(active)

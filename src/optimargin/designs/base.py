@@ -272,7 +272,7 @@ class SampleSpaceDesign(Design):
         """Return ``K[rows][:, rows]`` as a new float64 array."""
         return np.ascontiguousarray(self.columns(rows, rows))
 
-    def part(self, rows):
+    def take(self, rows):
         """Return the design of the samples `rows` alone, to be used before this one."""
         from optimargin.designs.gram import GramDesign
 

@@ -101,7 +101,7 @@ def make_refitter(data, objective_type, targets, fit_intercept):
         return AdditiveRefitter(data.design, *given, folds=data.folds, **rough)
     if not isinstance(data, KernelData | LinearData):
         raise TypeError(f"No refitter takes a {type(data).__name__}.")
-    on_own_rows = Layout.of(targets).has_own_rows
+    on_own_rows = Layout(targets).has_own_rows
     plan = plan_refitter(objective_type, data.X, on_own_rows=on_own_rows)
     design, test = data.made(plan)
     in_features = isinstance(design, FeatureSpaceDesign)

@@ -107,7 +107,7 @@ class GramTest:
         """Return the derivative by the coefficients of ``slope' decisions(coef)``."""
         return self.K.T @ slope
 
-    def part(self, rows):
+    def take(self, rows):
         """Return the same for some of the training samples."""
         return GramTest(np.ascontiguousarray(self.K[:, rows]))
 
@@ -164,7 +164,7 @@ class AdditiveRefitter(Refitter):
     ):
         self.design, self.targets, self.test = design, targets, test
         # Features that will be told later are too many to be copied for every pair of classes.
-        self._layout = Layout.of(targets, in_parts=design is not None)
+        self._layout = Layout(targets, in_parts=design is not None)
         self.backend: Any = CompiledSystems if compiled else SystemList
         self._settings: dict = {}
         if not compiled:

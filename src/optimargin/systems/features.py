@@ -79,16 +79,15 @@ class FeatureSystem(ActiveSystem):
             change[rows] = curvature[rows] if again else (curvature - self._weight)[rows]
             self._grams[k] = self._grams[k] + self.design.weighted_gram(change)
 
-        self._for_folds(move, range(len(self._parts)), curvature.size if again else n_changed)
+        for_each(move, range(len(self._parts)), self._work(curvature.size if again else n_changed))
         self._weight = curvature
         if not again and np.sum(self._grams, axis=0).diagonal().min() < 0:
             self._grams = []  # rounding of rows that differ much in length
             self._sum_to(curvature)
 
-    def _for_folds(self, function, items, n_rows):
-        """Call a function for each item, in threads where so many rows are worth it."""
-        work = n_rows * float(self._size) ** 2 / _OPERATIONS if len(self._parts) > 1 else 0.0
-        for_each(function, items, work)
+    def _work(self, n_rows):
+        """Return the operations of sums over folds, where there are several."""
+        return n_rows * float(self._size) ** 2 / _OPERATIONS if len(self._parts) > 1 else 0.0
 
     def step(self, point, curvature):
         """Return the Newton step in the coefficients and in the intercept."""
@@ -210,7 +209,7 @@ class FeatureSystem(ActiveSystem):
                 self._models[j] = model
             function(j, repeat, rows, model)
 
-        self._for_folds(leave_out, enumerate(folds.models()), self.curvature.size)
+        for_each(leave_out, enumerate(folds.models()), self._work(self.curvature.size))
 
     def _values_without(self, rows, model):
         return self._images(model[1], rows)

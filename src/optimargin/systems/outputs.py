@@ -23,66 +23,46 @@ _MISSED = 1e-6  # relative gap at which a solve is begun anew
 _FEW = 200  # rows of an output, up to which threads wait for the interpreter
 
 
-@dataclass(frozen=True)
 class Layout:
     """Where flat arrays hold what belongs to the rows of outputs: output by output.
+
+    Parameters
+    ----------
+    targets : list of Target
+        Of zero weight on the rows that an output is not asked for.
+    in_parts : bool, default=True
+        Whether outputs are to have systems of their own rows.
 
     Attributes
     ----------
     own : list of ndarray
         The rows that each output is asked for.
-    target : Target
-        Of all rows of all of them, flat.
+    has_own_rows : bool
+        Whether these are not all rows.
     n_samples : int
+    places : list of slice
+        Where each output is in flat arrays.
+    rows, output : ndarray of shape (n_flat,)
+        The row and the output of each entry of flat arrays.
+    target : Target
+        Of all rows of all outputs, flat.
     """
 
-    own: list
-    target: Target
-    n_samples: int
-
-    @classmethod
-    def of(cls, targets, *, in_parts=True):
-        """Return the layout of targets, which have no weight on rows they are not asked for.
-
-        Parameters
-        ----------
-        targets : list of Target
-        in_parts : bool, default=True
-            Whether outputs are to have systems of their own rows.
-        """
-        every = np.arange(targets[0].n_samples)
-        if in_parts and len(targets) > 1 and not all(target.weight.all() for target in targets):
-            own = [np.flatnonzero(target.weight) for target in targets]
-        else:
-            own = [every] * len(targets)
-        value, orientation, weight = (
-            np.concatenate(
-                [getattr(target, name)[r] for target, r in zip(targets, own, strict=True)]
-            )
-            for name in ("value", "orientation", "weight")
-        )
-        return cls(own, Target(value, orientation, weight), every.size)
-
-    @cached_property
-    def has_own_rows(self):
-        """Whether some output is not asked for all rows."""
-        return any(own.size < self.n_samples for own in self.own)
-
-    @cached_property
-    def rows(self):
-        """The row of each entry of flat arrays."""
-        return np.concatenate(self.own)
-
-    @cached_property
-    def output(self):
-        """The output of each entry of flat arrays."""
-        return np.repeat(np.arange(len(self.own)), [own.size for own in self.own])
-
-    @cached_property
-    def places(self):
-        """Where each output is in flat arrays."""
-        ends = np.cumsum([own.size for own in self.own])
-        return [slice(end - own.size, end) for own, end in zip(self.own, ends, strict=True)]
+    def __init__(self, targets, *, in_parts=True):
+        self.n_samples = targets[0].n_samples
+        all_asked = len(targets) == 1 or all(target.weight.all() for target in targets)
+        self.has_own_rows = in_parts and not all_asked
+        self.own = [np.arange(self.n_samples)] * len(targets)
+        if self.has_own_rows:
+            self.own = [np.flatnonzero(target.weight) for target in targets]
+        sizes = [own.size for own in self.own]
+        ends = np.cumsum(sizes)
+        self.places = [slice(end - n, end) for end, n in zip(ends, sizes, strict=True)]
+        self.rows, self.output = np.concatenate(self.own), np.repeat(np.arange(len(sizes)), sizes)
+        parts = [target.take(own, 1.0) for target, own in zip(targets, self.own, strict=True)]
+        names = "value", "orientation", "weight"
+        flat = (np.concatenate([getattr(part, name) for part in parts]) for name in names)
+        self.target = Target(*flat)
 
     @cached_property
     def groups(self):
@@ -220,13 +200,12 @@ class Part:
         self.system = self.problem = None
         if isinstance(design, FeatureSpaceDesign):
             self.coef = None
-            design = design if self.rows is None else design.take(self.rows)
-        elif self.rows is not None:
-            design, test = design.part(self.rows), None if test is None else test.part(self.rows)
-        self.design, self.test = design, test
+        elif self.rows is not None and test is not None:
+            test = test.take(self.rows)
+        self.design, self.test = design if self.rows is None else design.take(self.rows), test
         if design is not None:
             folds = folds if self.rows is None else None
-            self.system = make_system(design, fit_intercept=fit_intercept, folds=folds)
+            self.system = make_system(self.design, fit_intercept=fit_intercept, folds=folds)
 
     def solve(self, objective, loss, solver):
         """Solve the problem; return the coefficients, intercepts, objectives and gaps.

@@ -57,13 +57,6 @@ class CompiledSystems(Systems):
         super().use(design, test)
         self._systems.change_kernel(design.K)
 
-    def _ask(self, method, *given):
-        """Return what a compiled method does."""
-        try:
-            return method(*given)
-        except FloatingPointError:
-            raise IndefiniteError from None
-
     def solve(self, objective, losses):
         """Minimise the problem of every output, from its last solution."""
         self._solve(losses)
@@ -77,7 +70,10 @@ class CompiledSystems(Systems):
         numbers = np.array([(loss.C1, loss.C2, loss.D) for loss in losses[: self._n_losses]])
         n_threads = n_threads_for(self.operations) if self._n_losses > 1 else 1
         with one_blas_thread() if n_threads > 1 else nullcontext():
-            self._ask(self._systems.solve, numbers, n_threads)
+            try:
+                self._systems.solve(numbers, n_threads)
+            except FloatingPointError:
+                raise IndefiniteError from None
 
     def _columns(self, flat):
         """Return coefficients of all samples."""
@@ -99,7 +95,7 @@ class CompiledSystems(Systems):
 
     def left_out(self):
         """Return the values of samples for the models without each, flat."""
-        return self._ask(self._systems.left_out)
+        return self._systems.left_out()
 
     def folds(self, folds):
         """Return values for the models without each fold, flat."""
@@ -107,7 +103,7 @@ class CompiledSystems(Systems):
         n_threads, given = n_threads_for(self.operations), (folds.fold, folds.n_folds)
 
         def differentiate(slope):
-            *by, left, coef = self._ask(systems.differentiate, *given, slope, n_threads)
+            *by, left, coef = systems.differentiate(*given, slope, n_threads)
             own_rows = layout.has_own_rows
             if own_rows and 8.0 * layout.n_samples**2 <= _DENSE_BYTES:
                 dense = systems.by_kernel(left, coef, layout.n_samples)
@@ -118,13 +114,13 @@ class CompiledSystems(Systems):
             ]
             return Derivatives(*by, forms)
 
-        values = self._ask(systems.leave_folds_out, *given, n_threads)
+        values = systems.leave_folds_out(*given, n_threads)
         return Values.of(self, values, differentiate)
 
     def differentiate_test(self, slope):
         """Return derivatives of a function of the values of test samples."""
         systems, by_coef = self._systems, self.test.represents(slope)
-        by_aim = self._ask(systems.adjoint, self.layout.flat(by_coef), slope.sum(axis=0))
+        by_aim = systems.adjoint(self.layout.flat(by_coef), slope.sum(axis=0))
         curvature = systems.curvature()
         by_log = by_aim * systems.theta / np.where(curvature > 0, curvature, 1.0)
         left, theta = self._columns(by_aim), self.coef.T
