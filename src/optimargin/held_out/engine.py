@@ -95,20 +95,19 @@ def make_refitter(data, objective_type, targets, fit_intercept):
         Of positive weights on the rows that an output is asked for.
     fit_intercept : bool
     """
-    given: Any = targets, fit_intercept
+    given: dict = {"targets": targets, "fit_intercept": fit_intercept}
     if isinstance(data, FoldedData):
         rough: Any = {"tol": _ROUGH_TOL, "exact": False} if data.dtype == np.float32 else {}
-        return AdditiveRefitter(data.design, *given, folds=data.folds, **rough)
+        return AdditiveRefitter(data.design, **given, folds=data.folds, **rough)
     if not isinstance(data, KernelData | LinearData):
         raise TypeError(f"No refitter takes a {type(data).__name__}.")
     on_own_rows = Layout(targets).has_own_rows
     plan = plan_refitter(objective_type, data.X, on_own_rows=on_own_rows)
-    design, test = data.made(plan)
+    design, given["test"] = data.made(plan)
     in_features = isinstance(design, FeatureSpaceDesign)
     if issubclass(objective_type, AdditiveObjective):
-        compiled = plan.compiled and not in_features
-        return AdditiveRefitter(design, *given, test, compiled=compiled)
+        return AdditiveRefitter(design, **given, compiled=plan.compiled and not in_features)
     if not in_features:
-        return LDMSampleRefitter(design, *given, test)
+        return LDMSampleRefitter(design, **given)
     solver = InteriorPoint(tol=TOL, max_iter=MAX_ITER) if plan.by_interior_point else None
-    return LDMRefitter(design, *given, test, solver)
+    return LDMRefitter(design, **given, solver=solver)

@@ -54,11 +54,11 @@ class LDMRefitter(Refitter):
             else:
                 coef, pull = np.zeros(self.design.n_coef), np.zeros(self.design.n_samples)
                 solutions.append(Solution(coef, float(target.value[0]), pull, 0.0, 0.0, 0))
-        coef, *others = (
-            np.array([getattr(solution, name) for solution in solutions])
-            for name in ("coef", "intercept", "objective", "dual_gap")
+        names = "coef", "intercept", "objective", "dual_gap"
+        coef, intercept, objective, dual_gap = (
+            np.array([getattr(solution, name) for solution in solutions]) for name in names
         )
-        return Solved(coef.T, *others, self.test)
+        return Solved(coef.T, intercept, objective, dual_gap, self.test)
 
     def _solve(self, k, problem):
         """Return the `Solution` of problem number `k`."""

@@ -167,7 +167,7 @@ class Reference:
 
     def check(self, n_support):
         """Raise ValueError for parts that do not fit together."""
-        shapes = {"total": (1,), "root": (n_support,), "change": (n_support,)}
+        shapes: dict = {"total": (1,), "root": (n_support,), "change": (n_support,)}
         if self.coef is not None:
             shapes["coef"] = (len(self.coef), n_support)
         for name, values in self.arrays.items():
@@ -346,8 +346,9 @@ class Calibrator:
         offset = self._offset(scores[used], count[used], notify)
         reference = None
         if self.novelty:
-            models = {"fold": fold[used], "coef": others.dual_coef}
-            reference = Reference(scores[used], *_shares(count[used]), **models)
+            shares, total = _shares(count[used])
+            models: dict = {"fold": fold[used], "coef": others.dual_coef}
+            reference = Reference(scores[used], shares, total, **models)
         return replace(
             fit,
             model=model,
@@ -391,7 +392,8 @@ def _without_each(system, count):
     change, _ = system.changes(share)
     moves = np.zeros(count.size)
     moves[system.active] = change[:, 0] * share[system.active]
-    return Reference(scores, *_shares(count), np.sqrt(system.curvature), moves)
+    shares, total = _shares(count)
+    return Reference(scores, shares, total, root=np.sqrt(system.curvature), change=moves)
 
 
 def _without_folds(problem, point, system, count, n_folds, options):
@@ -408,4 +410,5 @@ def _without_folds(problem, point, system, count, n_folds, options):
             start = system.without(rows)[0][:, 0]
         models.append(point_near(problem.without(rows), start, 0.0, solver))
         scores[rows] = models[-1].decision[rows]
-    return Reference(scores, *_shares(count), fold=fold), models
+    shares, total = _shares(count)
+    return Reference(scores, shares, total, fold=fold), models

@@ -43,7 +43,6 @@ from typing import Any
 import numpy as np
 
 SINGULAR = 1e-13  # of a pivot, which is at most one
-_INDEFINITE = 1e-2  # of a diagonal that has to be raised by as much: float32 rounds by far less
 
 
 @dataclass(frozen=True)
@@ -245,7 +244,6 @@ class ActiveSystem(ABC):
     def __init__(self, design, *, fit_intercept):
         self.design, self.fit_intercept = design, fit_intercept
         self.number = 0
-        self._factor: Any = None
 
     @property
     @abstractmethod
@@ -284,13 +282,11 @@ class ActiveSystem(ABC):
         self.curvature, self.aim = curvature, aim
         self.active = np.flatnonzero(curvature)
         self._solve(decision)
-        if self._factor is not None and self._factor.ridge > _INDEFINITE:
-            raise IndefiniteError
         return self
 
     @abstractmethod
     def _solve(self, decision):
-        """Set `coef`, `intercept`, `decision` and `error`, and the factor that they come from."""
+        """Set `coef`, `intercept`, `decision` and `error`."""
 
     @abstractmethod
     def _pivots(self):

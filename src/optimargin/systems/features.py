@@ -49,6 +49,7 @@ class FeatureSystem(ActiveSystem):
         self._weight = np.zeros(design.n_samples)
         self._grams: list = []  # of `_weight`, one per part
         self._size = design.n_coef + fit_intercept
+        self._factor: Any = None
         self._models: Any = None
         self._kept_pivots: Any = None
 

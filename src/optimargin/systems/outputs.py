@@ -60,9 +60,11 @@ class Layout:
         self.places = [slice(end - n, end) for end, n in zip(ends, sizes, strict=True)]
         self.rows, self.output = np.concatenate(self.own), np.repeat(np.arange(len(sizes)), sizes)
         parts = [target.take(own, 1.0) for target, own in zip(targets, self.own, strict=True)]
-        names = "value", "orientation", "weight"
-        flat = (np.concatenate([getattr(part, name) for part in parts]) for name in names)
-        self.target = Target(*flat)
+        self.target = Target(
+            np.concatenate([part.value for part in parts]),
+            np.concatenate([part.orientation for part in parts]),
+            np.concatenate([part.weight for part in parts]),
+        )
 
     @cached_property
     def groups(self):
@@ -170,8 +172,8 @@ class Part:
     outputs : list of int
     targets : list of Target
         On these rows.
-    design, test, system
-        On these rows; see `Systems`.
+    test, system
+        Over these rows of the design; see `Systems`.
     problem : AdditiveProblem or None
         Of the last solution, where the system has not moved there yet.
     coef, decision : ndarray or None
@@ -182,7 +184,6 @@ class Part:
     rows: Any
     outputs: list
     targets: list
-    design: Any = None
     test: Any = None
     system: Any = None
     problem: Any = None
@@ -193,7 +194,7 @@ class Part:
     @property
     def in_samples(self):
         """Whether coefficients are those of its own rows."""
-        return self.rows is not None and not isinstance(self.design, FeatureSpaceDesign)
+        return self.rows is not None and not isinstance(self.system.design, FeatureSpaceDesign)
 
     def use(self, design, test, fit_intercept, folds):
         """Go on with a design of all samples; coefficients of samples stay a start."""
@@ -202,10 +203,11 @@ class Part:
             self.coef = None
         elif self.rows is not None and test is not None:
             test = test.take(self.rows)
-        self.design, self.test = design if self.rows is None else design.take(self.rows), test
+        self.test = test
+        if self.rows is not None:
+            design, folds = design.take(self.rows), None
         if design is not None:
-            folds = folds if self.rows is None else None
-            self.system = make_system(self.design, fit_intercept=fit_intercept, folds=folds)
+            self.system = make_system(design, fit_intercept=fit_intercept, folds=folds)
 
     def solve(self, objective, loss, solver):
         """Solve the problem; return the coefficients, intercepts, objectives and gaps.
@@ -223,12 +225,12 @@ class Part:
             aim = np.stack([target.value for target in self.targets], axis=1)
             self.problem = None
             self._move(curvature, aim)
-            image = self.design.metric(system.coef, system.decision - system.intercept)
+            image = system.design.metric(system.coef, system.decision - system.intercept)
             value = 0.5 * curvature @ (aim - system.decision) ** 2
             value += 0.5 * np.einsum("ij,ij->j", system.coef, image)
             return system.coef, system.intercept, value, np.zeros(value.size)
         fit_intercept, target = system.fit_intercept, self.targets[0]
-        problem = objective.problem(self.design, target, fit_intercept=fit_intercept)
+        problem = objective.problem(system.design, target, fit_intercept=fit_intercept)
         if self.coef is None and self.decision is not None:
             # Other features: the active set is what is known.
             _, pull, curvature = loss.evaluate(self.decision, target)
@@ -362,7 +364,7 @@ class SystemList(Systems):
 
     def _joined(self, found):
         """Return the derivatives of all parts."""
-        forms = []
+        forms: list = []
         for part, each in zip(self._parts, found, strict=True):
             own = each.forms
             forms += [replace(form, rows=part.rows) for form in own] if part.in_samples else own

@@ -21,6 +21,8 @@ from optimargin._linalg import Factor, solve_spd
 from optimargin.designs.base import FeatureSpaceDesign
 from optimargin.systems.base import SINGULAR, ActiveSystem, Derivatives, Form, IndefiniteError
 
+_INDEFINITE = 1e-2  # of a diagonal that has to be raised by as much: float32 rounds by far less
+
 
 class SampleSystem(ActiveSystem):
     """The system in the coordinates of the active samples."""
@@ -29,6 +31,7 @@ class SampleSystem(ActiveSystem):
         super().__init__(design, fit_intercept=fit_intercept)
         self._in_features = isinstance(design, FeatureSpaceDesign)
         self._factored: Any = None
+        self._factor: Any = None
         self._inverse: Any = None
         self._diagonal: Any = None
 
@@ -107,6 +110,8 @@ class SampleSystem(ActiveSystem):
 
     def _solve(self, decision):
         self._factorise(self.curvature)
+        if self._factor is not None and self._factor.ridge > _INDEFINITE:
+            raise IndefiniteError
         root, aim = self._root[:, None], self.aim[self._rows]
         solved = self._unsolved(root * aim)
         self.intercept = np.zeros(aim.shape[1])

@@ -103,16 +103,16 @@ class CompiledSystems(Systems):
         n_threads, given = n_threads_for(self.operations), (folds.fold, folds.n_folds)
 
         def differentiate(slope):
-            *by, left, coef = systems.differentiate(*given, slope, n_threads)
+            by_aim, by_log, left, coef = systems.differentiate(*given, slope, n_threads)
             own_rows = layout.has_own_rows
             if own_rows and 8.0 * layout.n_samples**2 <= _DENSE_BYTES:
                 dense = systems.by_kernel(left, coef, layout.n_samples)
-                return Derivatives(*by, [_DenseForm(dense)])
+                return Derivatives(by_aim, by_log, [_DenseForm(dense)])
             forms = [
                 Form("samples", left[:, place], coef[:, place], own if own_rows else None)
                 for own, place in zip(layout.own, layout.places, strict=True)
             ]
-            return Derivatives(*by, forms)
+            return Derivatives(by_aim, by_log, forms)
 
         values = systems.leave_folds_out(*given, n_threads)
         return Values.of(self, values, differentiate)
