@@ -6,10 +6,11 @@ in float64.
 """
 
 import numpy as np
-from scipy.linalg import blas, solve_triangular
+from scipy.linalg import blas
 
 from optimargin._linalg import Factor
 from optimargin.designs.base import FeatureSpaceDesign
+from optimargin.designs.whitening import Whitening
 from optimargin.systems import Form
 
 # Added to kernel values of landmarks with themselves: rounding must not make them dependent.
@@ -94,8 +95,9 @@ class LandmarkFeatures(PlainFeatures):
     def __init__(self, K, A):
         n_samples, n_landmarks = K.shape
         A[np.diag_indices_from(A)] += _JITTER[K.dtype]
-        self._factor = Factor(A).lower
-        inverse = solve_triangular(self._factor, np.eye(n_landmarks), lower=True)
+        factor = Factor(A)
+        self._whitening = Whitening(factor.lower)
+        inverse = factor.inverse_root().T
         multiply = blas.strmm if K.dtype == np.float32 else blas.dtrmm
         Z = np.empty((n_samples, n_landmarks + 1), dtype=K.dtype)
         Z[:, n_landmarks] = 1.0
@@ -111,10 +113,7 @@ class LandmarkFeatures(PlainFeatures):
         ``left' dK b + right' dK u - u' dA b``.
         """
         (left, coef), (right, adjoint) = products
-        b, u = (
-            solve_triangular(self._factor, each, lower=True, trans="T", check_finite=False)
-            for each in (coef, adjoint)
-        )
+        b, u = self._whitening.for_rows(coef), self._whitening.for_rows(adjoint)
         return [
             Form("landmarks", np.hstack([left, right]).T, np.hstack([b, u]).T),
             Form("between", -u.T, b.T),
