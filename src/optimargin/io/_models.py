@@ -138,7 +138,7 @@ def load_model(path: str | PathLike[str]) -> Any:
     header = _header(content, path)
     try:
         with ZipFile(BytesIO(content)) as zip_file:
-            check_content(zip_file, len(content), _trusted(), path)
+            check_content(zip_file, len(content), _kernels(), path)
             if header.get("checksum") not in (None, checksum(zip_file, header)):
                 raise ModelFileError(
                     f"{path} is damaged: its content has changed since it was written. Save the "
@@ -185,7 +185,7 @@ def _archived(estimator, path):
         )
     try:
         with ZipFile(BytesIO(content)) as zip_file:
-            check_content(zip_file, len(content), _trusted(), path)
+            check_content(zip_file, len(content), _kernels(), path)
     except ModelFileError:
         raise
     except ValueError as error:
@@ -258,14 +258,20 @@ def _header(content, path):
     return header
 
 
+def _kernels():
+    """Return the names of the kernel classes, those of other packages among them."""
+    return [f"{kind.__module__}.{kind.__qualname__}" for kind in KERNELS.values()]
+
+
 def _trusted():
+    """Return the names of the classes that a model file may hold besides scikit-learn's."""
     import optimargin
 
     classes = [getattr(optimargin, name) for name in optimargin.__all__]
     classes = [c for c in classes if inspect.isclass(c) and issubclass(c, BaseEstimator)]
     # An imputer remembers the dtype of its data, which is read off an empty array.
-    parts = [*KERNELS.values(), csr_matrix, csr_array, np.dtype]
-    return [f"{c.__module__}.{c.__qualname__}" for c in [*classes, *parts]]
+    parts = [csr_matrix, csr_array, np.dtype]
+    return [f"{c.__module__}.{c.__qualname__}" for c in [*classes, *parts]] + _kernels()
 
 
 def _unknown_types(content):

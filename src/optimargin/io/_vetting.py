@@ -75,7 +75,7 @@ def checksum(zip_file, header):
     return digest.hexdigest()
 
 
-def check_content(zip_file, n_bytes, trusted, path):
+def check_content(zip_file, n_bytes, kernels, path):
     """Raise for a model that would cost too much, or whose arrays are not what they say.
 
     Parameters
@@ -83,9 +83,8 @@ def check_content(zip_file, n_bytes, trusted, path):
     zip_file : ZipFile
     n_bytes : int
         The size of the file.
-    trusted : list of str
-        Names of the classes that may be constructed besides scikit-learn's and ours: kernels of
-        other packages that are registered.
+    kernels : list of str
+        Names of the kernel classes. Those of other packages may be constructed, too.
     path : path-like
         For messages.
     """
@@ -102,7 +101,7 @@ def check_content(zip_file, n_bytes, trusted, path):
     schema = parse(zip_file.read(SCHEMA), path)
     if schema["protocol"] < _PROTOCOL:
         raise _refused(path, f"its protocol is {schema['protocol']}")
-    _Census(zip_file.namelist(), trusted, path).count(schema)
+    _Census(zip_file.namelist(), kernels, path).count(schema)
     for name in archives:
         _check_sparse_archive(zip_file.read(name))
 
@@ -151,12 +150,12 @@ class _Census:
     ----------
     names : list of str
         The entries of the archive.
-    trusted : list of str
+    kernels : list of str
     path : path-like
     """
 
-    def __init__(self, names, trusted, path):
-        self._names, self._trusted, self._path = set(names), set(trusted), path
+    def __init__(self, names, kernels, path):
+        self._names, self._kernels, self._path = set(names), set(kernels), path
         self._cost = 0
         self._sizes = {}  # numbers of parts within a part, by its identity
         self._owners = {}  # identities by the names of entries
@@ -174,7 +173,7 @@ class _Census:
         loader, identity = part["__loader__"], part.get("__id__")
         name = f"{part['__module__']}.{part['__class__']}"
         is_odd = {
-            "ObjectNode": not (name.startswith(_OBJECTS_OF) or name in self._trusted),
+            "ObjectNode": not (name.startswith(_OBJECTS_OF) or name in self._kernels),
             "NdArrayNode": part["__class__"] in _SIZED_BY_NUMBER,
         }
         if loader not in _LOADERS or is_odd.get(loader, False):
