@@ -253,6 +253,28 @@ def test_what_was_found_is_refused_or_unchanged_after_another_kernel(data, folds
     np.testing.assert_allclose(found.by_loss, expected.by_loss, atol=1e-9)
 
 
+def test_features_are_let_go_before_others_are_told(data, folds):
+    X, _, targets = data
+    refitter = AdditiveRefitter(FeatureDesign(X), targets, True)
+    solved = refitter.solve(OBJECTIVES[0])
+    held_out = solved.leave_folds_out(folds)
+    refitter.change_design(None)
+    assert all(part.system is None for part in solved._systems._parts)
+    for ask in (solved.leave_one_out, lambda: held_out.derivatives(held_out.decision)):
+        with pytest.raises(OutlivedError):
+            ask()
+    refitter.change_design(FeatureDesign(X))
+    again = refitter.solve(OBJECTIVES[0]).leave_folds_out(folds).decision
+    np.testing.assert_allclose(again, held_out.decision, atol=1e-9)
+
+
+@pytest.mark.parametrize("which", range(6))
+def test_systems_say_what_they_cost(data, which):
+    solved = refitters(data, True)[which].solve(OBJECTIVES[0])
+    assert 0 < solved._systems.operations < np.inf
+    assert 0 < solved._systems.n_bytes < np.inf
+
+
 def test_what_has_no_closed_form_says_so():
     bare = Solved(*np.zeros((4, 1)), None)
     with pytest.raises(TypeError, match="no closed form"):

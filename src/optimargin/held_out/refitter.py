@@ -196,12 +196,9 @@ class AdditiveRefitter(Refitter):
         """Go on with other kernel values, and those of the test samples."""
         self.change_design(GramDesign(K), None if test is None else GramTest(test))
 
-    def _losses(self, objective):
-        return [objective.loss(target.scale) for target in self.targets]
-
     def solve(self, objective):
         """Solve the problem of every output."""
-        losses = self._losses(objective)
+        losses = [objective.loss(target.scale) for target in self.targets]
         together = len(losses) > 1 and not self._layout.has_own_rows
         systems = self._systems(together and share_curvatures(losses, self.targets))
         systems.solve(objective, losses)
@@ -211,7 +208,9 @@ class AdditiveRefitter(Refitter):
         """Return decision values of the test samples for one setting after another."""
         if self.backend is SystemList:
             return super().predict_path(objectives)
-        return self._systems(False).path([self._losses(each) for each in objectives])
+        scales = [target.scale for target in self.targets]
+        losses = [[objective.loss(scale) for scale in scales] for objective in objectives]
+        return self._systems(False).path(losses)
 
 
 class AdditiveSolved(Solved):

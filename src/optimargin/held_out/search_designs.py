@@ -6,11 +6,10 @@ in float64.
 """
 
 import numpy as np
-from scipy.linalg import blas
+from scipy.linalg import blas, solve_triangular
 
 from optimargin._linalg import Factor
 from optimargin.designs.base import FeatureSpaceDesign
-from optimargin.designs.whitening import Whitening
 from optimargin.systems import Form
 
 # Added to kernel values of landmarks with themselves: rounding must not make them dependent.
@@ -96,7 +95,7 @@ class LandmarkFeatures(PlainFeatures):
         n_samples, n_landmarks = K.shape
         A[np.diag_indices_from(A)] += _JITTER[K.dtype]
         factor = Factor(A)
-        self._whitening = Whitening(factor.lower)
+        self._factor = factor.lower
         inverse = factor.inverse_root().T
         multiply = blas.strmm if K.dtype == np.float32 else blas.dtrmm
         Z = np.empty((n_samples, n_landmarks + 1), dtype=K.dtype)
@@ -113,7 +112,10 @@ class LandmarkFeatures(PlainFeatures):
         ``left' dK b + right' dK u - u' dA b``.
         """
         (left, coef), (right, adjoint) = products
-        b, u = self._whitening.for_rows(coef), self._whitening.for_rows(adjoint)
+        b, u = (
+            solve_triangular(self._factor, each, lower=True, trans="T", check_finite=False)
+            for each in (coef, adjoint)
+        )
         return [
             Form("landmarks", np.hstack([left, right]).T, np.hstack([b, u]).T),
             Form("between", -u.T, b.T),

@@ -174,6 +174,8 @@ class Part:
         On these rows.
     test, system
         Over these rows of the design; see `Systems`.
+    in_samples : bool
+        Whether coefficients are those of its own rows.
     problem : AdditiveProblem or None
         Of the last solution, where the system has not moved there yet.
     coef, decision : ndarray or None
@@ -186,28 +188,11 @@ class Part:
     targets: list
     test: Any = None
     system: Any = None
+    in_samples: bool = False
     problem: Any = None
     coef: Any = None
     decision: Any = None
     intercept: float = 0.0
-
-    @property
-    def in_samples(self):
-        """Whether coefficients are those of its own rows."""
-        return self.rows is not None and not isinstance(self.system.design, FeatureSpaceDesign)
-
-    def use(self, design, test, fit_intercept, folds):
-        """Go on with a design of all samples; coefficients of samples stay a start."""
-        self.system = self.problem = None
-        if isinstance(design, FeatureSpaceDesign):
-            self.coef = None
-        elif self.rows is not None and test is not None:
-            test = test.take(self.rows)
-        self.test = test
-        if self.rows is not None:
-            design, folds = design.take(self.rows), None
-        if design is not None:
-            self.system = make_system(design, fit_intercept=fit_intercept, folds=folds)
 
     def solve(self, objective, loss, solver):
         """Solve the problem; return the coefficients, intercepts, objectives and gaps.
@@ -290,10 +275,21 @@ class SystemList(Systems):
             self._parts = [Part(None, [k], [target]) for k, target in enumerate(targets)]
 
     def use(self, design, test):
-        """Go on with another design of the same samples."""
+        """Go on with another design of the same samples; coefficients of samples stay a start."""
         super().use(design, test)
+        in_features = isinstance(design, FeatureSpaceDesign)
         for part in self._parts:
-            part.use(design, test, self._fit_intercept, self._folds)
+            own, folds, part.test = design, self._folds, test
+            part.system = part.problem = None
+            part.in_samples = part.rows is not None and not in_features
+            if in_features:
+                part.coef = None
+            if part.rows is not None:
+                own, folds = design.take(part.rows), None
+            if part.in_samples and test is not None:
+                part.test = test.take(part.rows)
+            if own is not None:
+                part.system = make_system(own, fit_intercept=self._fit_intercept, folds=folds)
 
     @property
     def operations(self):
