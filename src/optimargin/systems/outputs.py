@@ -279,8 +279,10 @@ class SystemList(Systems):
         super().use(design, test)
         in_features = isinstance(design, FeatureSpaceDesign)
         for part in self._parts:
-            own, folds, part.test = design, self._folds, test
             part.system = part.problem = None
+            if design is None:  # others will be told
+                continue
+            own, folds, part.test = design, self._folds, test
             part.in_samples = part.rows is not None and not in_features
             if in_features:
                 part.coef = None
@@ -288,8 +290,7 @@ class SystemList(Systems):
                 own, folds = design.take(part.rows), None
             if part.in_samples and test is not None:
                 part.test = test.take(part.rows)
-            if own is not None:
-                part.system = make_system(own, fit_intercept=self._fit_intercept, folds=folds)
+            part.system = make_system(own, fit_intercept=self._fit_intercept, folds=folds)
 
     @property
     def operations(self):
