@@ -350,7 +350,7 @@ def test_a_block_beyond_the_memory_limit_is_refused_with_its_size():
 def test_a_part_of_the_samples_has_their_kernel_values(name):
     design, features = make_design(name, rows((60, 5)))
     chosen = np.arange(0, 60, 4)
-    part = design.part(chosen)
+    part = design.take(chosen)
     K = (features @ features.T)[np.ix_(chosen, chosen)]
     v = vector(chosen.size, 1)
     np.testing.assert_allclose(part.decision(v), K @ v, atol=1e-11 * np.abs(K).max())

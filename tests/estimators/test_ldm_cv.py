@@ -13,11 +13,13 @@ from optimargin import (
     LinearLDMClassifierCV,
 )
 from optimargin.designs import FeatureDesign, LinearGramDesign
+from optimargin.designs.gram import centred_products
 from optimargin.held_out.engine import LinearData
-from optimargin.held_out.ldm import LDMFeatureRefitter, LDMSampleRefitter
-from optimargin.held_out.refitter import FeatureTest, GramTest
+from optimargin.held_out.ldm import LDMRefitter, LDMSampleRefitter
+from optimargin.held_out.refitter import GramTest
 from optimargin.objectives import LDM
 from optimargin.selection.grid import Grid
+from optimargin.solvers import InteriorPoint
 from tests.cases import labels_target
 
 pytestmark = pytest.mark.numbers
@@ -74,14 +76,17 @@ def test_sample_and_feature_space_agree(fit_intercept, wide):
     center = X[:30].mean(axis=0) if fit_intercept else None
     data = LinearData(X[:30], center, X[30:])
     samples = LDMSampleRefitter(
-        LinearGramDesign(data.X, center), targets, fit_intercept, GramTest(data.test_products())
+        LinearGramDesign(data.X, center),
+        targets,
+        fit_intercept,
+        GramTest(centred_products(data.X_test, data.X, center)),
     )
-    features = LDMFeatureRefitter(
+    features = LDMRefitter(
         FeatureDesign(data.X, center),
         targets,
         fit_intercept,
-        FeatureTest(FeatureDesign(data.X_test, center)),
-        by_interior_point=True,
+        FeatureDesign(data.X_test, center),
+        InteriorPoint(tol=1e-9, max_iter=1000),
     )
     for point in (LDM(0.1, 0.0, 10.0), LDM(4.0, 0.2, 100.0), LDM(4.0, 0.2, 1.0)):
         in_samples, in_features = samples.solve(point), features.solve(point)

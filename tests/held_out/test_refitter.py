@@ -8,13 +8,13 @@ import scipy.sparse as sp
 
 from optimargin.designs import FeatureDesign, GramDesign, LinearGramDesign
 from optimargin.held_out.engine import KernelData, LinearData, make_refitter
-from optimargin.held_out.newton import NewtonRefitter
-from optimargin.held_out.refitter import FeatureTest, GramTest, Solved
-from optimargin.held_out.small import GramRefitter
+from optimargin.held_out.refitter import AdditiveRefitter, GramTest, Solved
 from optimargin.kernels import Kernel, gamma_of_width, squared_distances
 from optimargin.losses import BandLoss
 from optimargin.objectives import LDM, ODM
 from optimargin.systems import Folds, OutlivedError
+from optimargin.systems.outputs import SystemList
+from optimargin.systems.small import CompiledSystems
 from optimargin.targets import Target
 from tests.cases import labels_target, two_classes
 from tests.python_losses import PlainODM
@@ -65,24 +65,27 @@ def kernel_refitters(data, fit_intercept, log_width=0.0):
     """Return the refitters of a kernel: by Newton's method, and compiled."""
     X, X_test, targets = data
     K, K_test, _ = kernels_of(X, X_test, log_width)
-    by_newton = NewtonRefitter(GramDesign(np.eye(N_TRAIN)), targets, fit_intercept)
-    compiled = GramRefitter(np.eye(N_TRAIN), targets, fit_intercept)
-    for refitter in (by_newton, compiled):
+    design = GramDesign(np.eye(N_TRAIN))
+    made = [
+        AdditiveRefitter(design, targets, fit_intercept, compiled=compiled)
+        for compiled in (False, True)
+    ]
+    for refitter in made:
         refitter.change_kernel(K, K_test)
-    return by_newton, compiled
+    return made
 
 
 def linear_refitters(data, fit_intercept, folds=None):
     """Return the refitters of linear data: over features and over samples."""
     X, X_test, targets = data
     center = X.mean(axis=0)
-    design, test = FeatureDesign(X, center), FeatureTest(FeatureDesign(X_test, center))
+    design, test = FeatureDesign(X, center), FeatureDesign(X_test, center)
     gram, K_test = LinearGramDesign(X, center), (X_test - center) @ (X - center).T
     return (
-        NewtonRefitter(design, targets, fit_intercept, test),
-        NewtonRefitter(design, targets, fit_intercept, test, folds),
-        NewtonRefitter(gram, targets, fit_intercept, GramTest(K_test)),
-        GramRefitter(gram.K.copy(), targets, fit_intercept, K_test, gram),
+        AdditiveRefitter(design, targets, fit_intercept, test),
+        AdditiveRefitter(design, targets, fit_intercept, test, folds=folds),
+        AdditiveRefitter(gram, targets, fit_intercept, GramTest(K_test)),
+        AdditiveRefitter(gram, targets, fit_intercept, GramTest(K_test), compiled=True),
     )
 
 
@@ -250,15 +253,34 @@ def test_what_was_found_is_refused_or_unchanged_after_another_kernel(data, folds
     np.testing.assert_allclose(found.by_loss, expected.by_loss, atol=1e-9)
 
 
-def test_what_has_no_closed_form_says_so():
-    class Bare(Solved):
-        def predict_test(self):
-            return None
+def test_features_are_let_go_before_others_are_told(data, folds):
+    X, _, targets = data
+    refitter = AdditiveRefitter(FeatureDesign(X), targets, True)
+    solved = refitter.solve(OBJECTIVES[0])
+    held_out = solved.leave_folds_out(folds)
+    refitter.change_design(None)
+    assert all(part.system is None for part in solved._systems._parts)
+    for ask in (solved.leave_one_out, lambda: held_out.derivatives(held_out.decision)):
+        with pytest.raises(OutlivedError):
+            ask()
+    refitter.change_design(FeatureDesign(X))
+    again = refitter.solve(OBJECTIVES[0]).leave_folds_out(folds).decision
+    np.testing.assert_allclose(again, held_out.decision, atol=1e-9)
 
+
+@pytest.mark.parametrize("which", range(6))
+def test_systems_say_what_they_cost(data, which):
+    solved = refitters(data, True)[which].solve(OBJECTIVES[0])
+    assert 0 < solved._systems.operations < np.inf
+    assert 0 < solved._systems.n_bytes < np.inf
+
+
+def test_what_has_no_closed_form_says_so():
+    bare = Solved(*np.zeros((4, 1)), None)
     with pytest.raises(TypeError, match="no closed form"):
-        Bare().leave_one_out()
+        bare.leave_one_out()
     with pytest.raises(TypeError, match="no closed form"):
-        Bare().leave_folds_out(None)
+        bare.leave_folds_out(None)
 
 
 def test_the_refitter_follows_from_the_data_and_the_objective(data):
@@ -270,18 +292,18 @@ def test_the_refitter_follows_from_the_data_and_the_objective(data):
     kernel, linear = KernelData(K, K_test), LinearData(X)
     uneven = LinearData(X * 10.0 ** np.arange(-4, 4, 2))  # of which inner products lose digits
     for rows, objective_type, asked, *expected in [
-        (kernel, ODM, targets, GramRefitter, GramDesign),
-        (kernel, OtherODM, targets, NewtonRefitter, GramDesign),
-        (linear, ODM, targets, GramRefitter, LinearGramDesign),
-        (linear, OtherODM, targets, NewtonRefitter, FeatureDesign),
-        (uneven, ODM, targets, NewtonRefitter, FeatureDesign),
-        (LinearData(sp.csr_array(X)), ODM, targets, NewtonRefitter, FeatureDesign),
-        (LinearData(many), ODM, [labels_target(signs)], NewtonRefitter, FeatureDesign),
-        (LinearData(wide), ODM, targets, GramRefitter, LinearGramDesign),
-        (LinearData(wide), OtherODM, targets, NewtonRefitter, LinearGramDesign),
+        (kernel, ODM, targets, CompiledSystems, GramDesign),
+        (kernel, OtherODM, targets, SystemList, GramDesign),
+        (linear, ODM, targets, CompiledSystems, LinearGramDesign),
+        (linear, OtherODM, targets, SystemList, FeatureDesign),
+        (uneven, ODM, targets, SystemList, FeatureDesign),
+        (LinearData(sp.csr_array(X)), ODM, targets, SystemList, FeatureDesign),
+        (LinearData(many), ODM, [labels_target(signs)], SystemList, FeatureDesign),
+        (LinearData(wide), ODM, targets, CompiledSystems, LinearGramDesign),
+        (LinearData(wide), OtherODM, targets, SystemList, LinearGramDesign),
     ]:
         made = make_refitter(rows, objective_type, asked, True)
-        assert [type(made), type(made.design)] == expected
+        assert [made.backend, type(made.design)] == expected
     with pytest.raises(TypeError, match="No refitter takes a list"):
         make_refitter([], ODM, targets, True)
 
@@ -349,9 +371,9 @@ def test_outputs_share_a_system_where_they_have_one_quadratic_loss(data, which):
     refitter = refitters(data, True)[which]
     shared = refitter.solve(ODM(8.0, 8.0, 0.0))._systems
     own = refitter.solve(ODM(8.0, 4.0, 0.0))._systems
-    if isinstance(refitter, NewtonRefitter):
-        assert len(shared) == 1
-        assert len(own) == 3
+    if isinstance(shared, SystemList):
+        assert len(shared._parts) == 1
+        assert len(own._parts) == 3
     else:
         assert shared is not own
         assert shared.intercept.size == own.intercept.size == 3

@@ -8,12 +8,11 @@ from hypothesis import strategies as st
 from optimargin import ODMClassifier
 from optimargin.designs import GramDesign
 from optimargin.held_out.engine import KernelData, make_refitter
-from optimargin.held_out.newton import NewtonRefitter
-from optimargin.held_out.refitter import GramTest
-from optimargin.held_out.small import GramRefitter
+from optimargin.held_out.refitter import AdditiveRefitter, GramTest
 from optimargin.kernels import Kernel, squared_distances
 from optimargin.objectives import ODM
-from optimargin.systems import Folds
+from optimargin.systems import Folds, IndefiniteError
+from optimargin.systems.small import CompiledSystems
 from optimargin.tasks import Classification
 from tests.cases import labels_target, two_classes
 
@@ -38,6 +37,12 @@ def pairs_of(seed, n_samples=36, n_classes=4, *, weighted=False):
     return X, y, task.encode(y, weight)
 
 
+def compiled(K, targets, fit_intercept, K_test=None):
+    """Return the refitter of kernel values whose problems are compiled."""
+    test = None if K_test is None else GramTest(K_test)
+    return AdditiveRefitter(GramDesign(K), targets, fit_intercept, test, compiled=True)
+
+
 def everything(refitter, objective, folds, slopes):
     """Return values and derivatives of a function of held-out values."""
     solved = refitter.solve(objective)
@@ -53,7 +58,6 @@ def everything(refitter, objective, folds, slopes):
         "test": test.decision,
         "folds by loss": by_folds.by_loss,
         "test by loss": by_test.by_loss,
-        "both by loss": (by_folds + by_test).by_loss,
         "folds by width": by_folds.by_width(slopes),
         "test by width": by_test.by_width(slopes),
         "folds by kernel": by_folds.by_kernel(folds.fold.shape[1]),
@@ -81,8 +85,8 @@ def test_pairs_of_classes_are_what_each_is_on_its_own_rows(
     folds = Folds.stratified(y, 3, 2, np.random.RandomState(seed))
     (K, slope), (K_test, slope_test) = kernel_of(X), kernel_of(X[:5] + 0.3, X)
     slopes = {"samples": slope, "test": slope_test}
-    together = GramRefitter(K, targets, fit_intercept, K_test)
-    by_newton = NewtonRefitter(GramDesign(K), targets, fit_intercept, GramTest(K_test))
+    together = compiled(K, targets, fit_intercept, K_test)
+    by_newton = AdditiveRefitter(GramDesign(K), targets, fit_intercept, GramTest(K_test))
     found, expected = (
         everything(refitter, objective, folds, slopes) for refitter in (together, by_newton)
     )
@@ -95,7 +99,7 @@ def test_pairs_of_classes_are_what_each_is_on_its_own_rows(
         )
     for k, target in enumerate(targets):
         own = np.flatnonzero(target.weight)
-        alone = GramRefitter(K[np.ix_(own, own)], [target.take(own, 1.0)], fit_intercept)
+        alone = compiled(K[np.ix_(own, own)], [target.take(own, 1.0)], fit_intercept)
         solved = alone.solve(objective)
         np.testing.assert_allclose(found["coef"][k, own], solved.coef[0], atol=1e-8)
         np.testing.assert_allclose(
@@ -114,7 +118,7 @@ def test_derivatives_of_pairs_by_kernel_values_are_those_of_finite_differences(
     folds = Folds.stratified(y, 5, 2, np.random.RandomState(0))
     own = np.stack([target.weight > 0 for target in targets], axis=1)
     K = kernel_of(X)[0]
-    refitter = GramRefitter(K, targets, fit_intercept)
+    refitter = compiled(K, targets, fit_intercept)
 
     def value(K):
         refitter.change_kernel(K)
@@ -137,8 +141,8 @@ def test_threads_change_nothing(monkeypatch, objective):
     K, slope = kernel_of(X)
     found = []
     for n_threads in (1, 2, 5):
-        monkeypatch.setattr("optimargin.held_out.small.n_threads_for", lambda _, n=n_threads: n)
-        refitter = GramRefitter(K, targets, True, K[:4])
+        monkeypatch.setattr("optimargin.systems.small.n_threads_for", lambda _, n=n_threads: n)
+        refitter = compiled(K, targets, True, K[:4])
         slopes = {"samples": slope, "test": slope[:4]}
         found.append(everything(refitter, objective, folds, slopes))
     for other in found[1:]:
@@ -150,7 +154,7 @@ def test_threads_change_nothing(monkeypatch, objective):
 def test_a_fold_that_holds_a_whole_pair_is_predicted_by_the_intercept(objective):
     X, y, targets = pairs_of(4, 30, 3)
     fold = np.where(y < 2, 0, 1 + np.arange(y.size) % 2)[None].astype(np.intc)
-    solved = GramRefitter(kernel_of(X)[0], targets, True).solve(objective)
+    solved = compiled(kernel_of(X)[0], targets, True).solve(objective)
     held_out = solved.leave_folds_out(Folds(fold, 3))
     np.testing.assert_allclose(held_out.decision[0, y < 2, 0], solved.intercept[0])
     found = held_out.derivatives(np.ones_like(held_out.decision))
@@ -162,8 +166,8 @@ def test_rows_that_an_output_is_not_asked_for_have_the_value_of_the_model_itself
     folds = Folds.stratified(y, 4, 2, np.random.RandomState(0))
     K = kernel_of(X)[0]
     for refitter in (
-        GramRefitter(K, targets, True, K),
-        NewtonRefitter(GramDesign(K), targets, True, GramTest(K)),
+        compiled(K, targets, True, K),
+        AdditiveRefitter(GramDesign(K), targets, True, GramTest(K)),
     ):
         for objective in (QUADRATIC, BAND):
             solved = refitter.solve(objective)
@@ -182,11 +186,11 @@ def test_rows_that_an_output_is_not_asked_for_have_the_value_of_the_model_itself
 def test_an_indefinite_matrix_is_an_error_that_says_so():
     X, _, targets = pairs_of(5)
     K = kernel_of(X)[0]
-    refitter = GramRefitter(K, targets, True)
+    refitter = compiled(K, targets, True)
     K = K - 1e9 * np.eye(len(K))
     refitter.change_kernel(K)
     for objective in (QUADRATIC, BAND):
-        with pytest.raises(FloatingPointError, match="positive semi-definite"):
+        with pytest.raises(IndefiniteError, match="positive semi-definite"):
             refitter.solve(objective)
 
 
@@ -211,10 +215,10 @@ def test_following_the_active_set_changes_no_solution(seed, n_samples, fit_inter
         last = points[-1]
         D = float(np.clip(last.D + change, 0, 0.8))
         points.append(ODM(last.C1, last.C2 * 2.0**doublings, D))
-    path = GramRefitter(K, [target], fit_intercept, K)
+    path = compiled(K, [target], fit_intercept, K)
     decisions = path.predict_path(points)
     for p, point in enumerate(points):
-        cold = GramRefitter(K, [target], fit_intercept, K).solve(point)
+        cold = compiled(K, [target], fit_intercept, K).solve(point)
         # Without a sample below the band or above it, every intercept in the band will do.
         offset = decisions[p] - cold.predict_test().decision
         assert np.ptp(offset) <= 2e-8
@@ -234,7 +238,7 @@ def test_left_out_values_are_those_of_an_estimator(fit_intercept, point):
     model.fit(X, y, sample_weight=weight)
     K = model._kernel(X)
     refitter = make_refitter(KernelData(K), ODM, [labels_target(y, weight)], fit_intercept)
-    assert isinstance(refitter, GramRefitter)
+    assert refitter.backend is CompiledSystems
     solved = refitter.solve(ODM(*point))
     assert solved.objective[0] == pytest.approx(model.objective_, rel=1e-12)
     fold = np.arange(48, dtype=np.intc)[None] % 4

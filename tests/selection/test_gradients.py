@@ -8,10 +8,8 @@ import scipy.sparse as sp
 
 from optimargin.designs import FeatureDesign, GramDesign
 from optimargin.held_out.engine import make_refitter
-from optimargin.held_out.newton import NewtonRefitter
-from optimargin.held_out.refitter import FeatureTest, GramTest
+from optimargin.held_out.refitter import AdditiveRefitter, GramTest
 from optimargin.held_out.search_designs import LandmarkFeatures, PlainFeatures
-from optimargin.held_out.small import GramRefitter
 from optimargin.kernels import KernelChoice
 from optimargin.objectives import ODM, ODMRegression
 from optimargin.selection.criteria import (
@@ -27,6 +25,8 @@ from optimargin.selection.criteria import (
 from optimargin.selection.data import SelectionData
 from optimargin.selection.relevance import WidthsLoss
 from optimargin.selection.search import HeldOutLoss
+from optimargin.systems.outputs import SystemList
+from optimargin.systems.small import CompiledSystems
 from optimargin.tasks import Classification, Regression
 from optimargin.training.plan import FoldsPlan
 
@@ -51,15 +51,15 @@ def shown(criterion):
 def by_newton(data, objective_type, targets, fit_intercept):
     """Return refitters over samples where the plan would take compiled ones."""
     test = None if data.K_test is None else GramTest(data.K_test)
-    return NewtonRefitter(GramDesign(data.K), targets, fit_intercept, test)
+    return AdditiveRefitter(GramDesign(data.K), targets, fit_intercept, test)
 
 
 def by_features(data, objective_type, targets, fit_intercept):
     """Return refitters over features where the plan would take inner products."""
     test = None
     if data.X_test is not None:
-        test = FeatureTest(FeatureDesign(data.X_test, data.center))
-    return NewtonRefitter(FeatureDesign(data.X, data.center), targets, fit_intercept, test)
+        test = FeatureDesign(data.X_test, data.center)
+    return AdditiveRefitter(FeatureDesign(data.X, data.center), targets, fit_intercept, test)
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Engine:
     Attributes
     ----------
     kernel : str
-    refitter : type
+    backend : type
         What has to solve.
     design : type, default=None
         What it has to solve over.
@@ -85,7 +85,7 @@ class Engine:
     """
 
     kernel: str
-    refitter: type
+    backend: type
     design: type | None = None
     plan: FoldsPlan | None = None
     wide: bool = False
@@ -97,28 +97,22 @@ class Engine:
 
 LANDMARKS = FoldsPlan(True, 20)
 ENGINES = {
-    "kernel": Engine("rbf", GramRefitter),
-    "kernel, newton": Engine("rbf", NewtonRefitter, GramDesign, refit=by_newton),
-    "kernel, quadratic": Engine("rbf", GramRefitter, quadratic=True),
-    "kernel, exact folds": Engine("rbf", GramRefitter, exact=True),
-    "kernel, exact folds, quadratic": Engine("rbf", GramRefitter, exact=True, quadratic=True),
-    "kernel, newton, exact folds": Engine("rbf", NewtonRefitter, exact=True, refit=by_newton),
-    "landmarks": Engine("rbf", NewtonRefitter, LandmarkFeatures, LANDMARKS),
-    "landmarks, quadratic": Engine(
-        "rbf", NewtonRefitter, LandmarkFeatures, LANDMARKS, quadratic=True
-    ),
-    "few features": Engine("linear", NewtonRefitter, PlainFeatures, FoldsPlan(True)),
-    "features": Engine(
-        "linear", NewtonRefitter, FeatureDesign, FoldsPlan(False), refit=by_features
-    ),
-    "inner products": Engine("linear", GramRefitter, plan=FoldsPlan(False), wide=True),
-    "sparse features": Engine(
-        "linear", NewtonRefitter, FeatureDesign, sparse=True, refit=by_features
-    ),
+    "kernel": Engine("rbf", CompiledSystems),
+    "kernel, newton": Engine("rbf", SystemList, GramDesign, refit=by_newton),
+    "kernel, quadratic": Engine("rbf", CompiledSystems, quadratic=True),
+    "kernel, exact folds": Engine("rbf", CompiledSystems, exact=True),
+    "kernel, exact folds, quadratic": Engine("rbf", CompiledSystems, exact=True, quadratic=True),
+    "kernel, newton, exact folds": Engine("rbf", SystemList, exact=True, refit=by_newton),
+    "landmarks": Engine("rbf", SystemList, LandmarkFeatures, LANDMARKS),
+    "landmarks, quadratic": Engine("rbf", SystemList, LandmarkFeatures, LANDMARKS, quadratic=True),
+    "few features": Engine("linear", SystemList, PlainFeatures, FoldsPlan(True)),
+    "features": Engine("linear", SystemList, FeatureDesign, FoldsPlan(False), refit=by_features),
+    "inner products": Engine("linear", CompiledSystems, plan=FoldsPlan(False), wide=True),
+    "sparse features": Engine("linear", SystemList, FeatureDesign, sparse=True, refit=by_features),
     "features, exact folds": Engine(
-        "linear", NewtonRefitter, FeatureDesign, exact=True, refit=by_features
+        "linear", SystemList, FeatureDesign, exact=True, refit=by_features
     ),
-    "inner products, exact folds": Engine("linear", GramRefitter, wide=True, exact=True),
+    "inner products, exact folds": Engine("linear", CompiledSystems, wide=True, exact=True),
 }
 CASES = [
     pytest.param(engine, task, criterion, id=f"{name}-{task}-{shown(criterion)}")
@@ -171,7 +165,7 @@ def test_gradients_are_those_of_finite_differences(engine, task, criterion, monk
         splits = [(np.arange(k, N_SAMPLES, 2), np.arange(1 - k, N_SAMPLES, 2)) for k in (0, 1)]
     loss = HeldOutLoss(data, splits, np.random.RandomState(0), criterion)
     refitter = loss.parts[0].refitter
-    assert isinstance(refitter, engine.refitter)
+    assert refitter.backend is engine.backend
     x = np.array([1.5] if task == "numbers" else [1.5, -2.0, 0.2])
     places = range(x.size + loss.has_width)
     if engine.quadratic and task != "numbers":

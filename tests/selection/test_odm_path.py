@@ -10,8 +10,7 @@ from sklearn.datasets import make_classification
 from optimargin import LinearODMClassifier, ODMClassifier, ldm_path, odm_path
 from optimargin.designs import FeatureDesign
 from optimargin.held_out.engine import LinearData, make_refitter
-from optimargin.held_out.newton import NewtonRefitter
-from optimargin.held_out.refitter import FeatureTest
+from optimargin.held_out.refitter import AdditiveRefitter
 from optimargin.objectives import ODM
 from optimargin.selection.grid import PAPER_WIDTHS, Grid
 from optimargin.solvers import Newton
@@ -140,8 +139,8 @@ def test_a_path_of_linear_models_is_that_over_their_features(
     targets = [labels_target(y, weight) for y in signs]
     objectives = [ODM(*point) for point in points]
     made = make_refitter(LinearData(X, center, X_test), ODM, targets, fit_intercept)
-    test = FeatureTest(FeatureDesign(X_test, center))
-    features = NewtonRefitter(FeatureDesign(X, center), targets, fit_intercept, test)
+    test = FeatureDesign(X_test, center)
+    features = AdditiveRefitter(FeatureDesign(X, center), targets, fit_intercept, test)
     # Rows that differ by many orders leave fewer digits.
     digits = 1e-9 if outlier == 1.0 else 1e-5
     np.testing.assert_allclose(

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -11,13 +11,13 @@ import scipy.sparse as sp
 from optimargin._core._small_systems import SmallSystems
 from optimargin.designs import FeatureDesign, GramDesign, LinearGramDesign
 from optimargin.designs.base import by_space
-from optimargin.held_out.refitter import FeatureTest, GramTest
+from optimargin.held_out.refitter import GramTest
 from optimargin.held_out.search_designs import LandmarkFeatures, PlainFeatures
 from optimargin.kernels import Kernel, squared_distances
 from optimargin.losses import BandLoss
 from optimargin.problems import AdditiveProblem
 from optimargin.solvers import Newton
-from optimargin.systems import Adjoint, FeatureSystem, Folds, Form, SampleSystem, Values
+from optimargin.systems import Derivatives, FeatureSystem, Folds, Form, SampleSystem, Values
 from optimargin.targets import Target
 from tests.cases import LOSSES, make_design
 from tests.extensions.test_add_loss import StiffTailLoss
@@ -48,7 +48,7 @@ class Made:
     Attributes
     ----------
     design : Design
-    test : GramTest or FeatureTest
+    test : GramTest or FeatureSpaceDesign
     Z, new : ndarray of shape (n_samples, n_features), (n_new, n_features)
         Features whose inner products are the kernel values.
     slopes : dict
@@ -66,13 +66,13 @@ class Made:
         return by_space(self.design, self.new, self.new @ self.Z[active].T)
 
 
-def gram(move):
+def gram(move, dtype=np.float64):
     X, new = rows_of(N_FEATURES)
     change, change_new = directions((N_SAMPLES, N_SAMPLES), (N_NEW, N_SAMPLES))
     change = change + change.T
     K, K_new = X @ X.T + move * change, new @ X.T + move * change_new
     slopes = {"samples": change, "test": change_new}
-    return Made(GramDesign(K), GramTest(K_new), X, new, slopes)
+    return Made(GramDesign(K.astype(dtype)), GramTest(K_new), X, new, slopes)
 
 
 def linear_gram(move):
@@ -82,10 +82,15 @@ def linear_gram(move):
     return Made(LinearGramDesign(X, center), GramTest(Z_new @ Z.T), Z, Z_new)
 
 
-def panels(move):
-    X, new = rows_of(N_FEATURES)
-    design, _ = make_design("panels-half-kept", X)
-    return Made(design, GramTest(new @ X.T), X, new)
+def some_design(name):
+    """Return what makes another design of samples, by its name in `tests.cases`."""
+
+    def make(move):
+        X, new = rows_of(N_FEATURES)
+        design, _ = make_design(name, X)
+        return Made(design, GramTest(new @ X.T), X, new)
+
+    return make
 
 
 def features(kind, n_features=N_FEATURES):
@@ -93,7 +98,7 @@ def features(kind, n_features=N_FEATURES):
         X, new = rows_of(n_features)
         center = X.mean(axis=0) if kind is np.asarray else None
         shift = 0.0 if center is None else center
-        design, test = FeatureDesign(kind(X), center), FeatureTest(FeatureDesign(kind(new), center))
+        design, test = FeatureDesign(kind(X), center), FeatureDesign(kind(new), center)
         return Made(design, test, X - shift, new - shift)
 
     return make
@@ -102,22 +107,22 @@ def features(kind, n_features=N_FEATURES):
 def plain_features(dtype):
     def make(move):
         X, new = (rows.astype(dtype) for rows in rows_of(N_FEATURES))
-        test = FeatureTest(PlainFeatures.of(new))
+        test = PlainFeatures.of(new)
         return Made(PlainFeatures.of(X), test, X.astype(np.float64), new.astype(np.float64))
 
     return make
 
 
-def landmarks(move):
+def landmarks(move, dtype=np.float64):
     X, _ = rows_of(N_FEATURES)
     kernel = Kernel("rbf", 0.1)
     change, between = directions((N_SAMPLES, N_LANDMARKS), (N_LANDMARKS, N_LANDMARKS))
     between = 0.1 * (between + between.T)
     K = kernel.of_distances(squared_distances(X, X[:N_LANDMARKS])) + move * change
     A = kernel.of_distances(squared_distances(X[:N_LANDMARKS]) + 0.0) + move * between
-    design = LandmarkFeatures(K, A + 0.5 * np.eye(N_LANDMARKS))
+    design = LandmarkFeatures(K.astype(dtype), A + 0.5 * np.eye(N_LANDMARKS))
     new = np.random.default_rng(2).normal(size=(N_NEW, N_LANDMARKS))
-    test = FeatureTest(PlainFeatures.of(new))
+    test = PlainFeatures.of(new)
     Z = design.feature_rows(np.arange(N_SAMPLES))
     return Made(design, test, Z, new, {"landmarks": change, "between": between})
 
@@ -156,7 +161,8 @@ class Backend:
 SYSTEMS = {
     "gram": Backend(gram, SampleSystem),
     "linear-gram": Backend(linear_gram, SampleSystem),
-    "panels": Backend(panels, SampleSystem),
+    "gram-float32": Backend(partial(gram, dtype=np.float32), SampleSystem, digits=5e-4),
+    "panels": Backend(some_design("panels-half-kept"), SampleSystem),
     "wide-csr": Backend(features(sp.csr_array, N_WIDE), SampleSystem),
     "dense": Backend(features(np.asarray), FeatureSystem),
     "dense-folds": Backend(features(np.asarray), FeatureSystem, True),
@@ -166,6 +172,7 @@ SYSTEMS = {
     "plain-float64": Backend(plain_features(np.float64), FeatureSystem, True),
     "plain-float32": Backend(plain_features(np.float32), FeatureSystem, True, 5e-4),
     "landmarks": Backend(landmarks, FeatureSystem, True),
+    "landmarks-float32": Backend(partial(landmarks, dtype=np.float32), FeatureSystem, True, 5e-4),
 }
 COMPILED = "compiled"
 LOSS_OF = {
@@ -352,25 +359,25 @@ class Compiled:
         """Return values for the models without each fold."""
         given = folds.fold, folds.n_folds
 
-        def pull_back(slope):
+        def derivatives(slope):
             by_aim, by_log, left, coef = self._systems.differentiate(*given, self._flat(slope), 1)
             size = by_aim.size // self.n_outputs
             forms = [
                 Form("samples", left[:, first : first + size], coef[:, first : first + size])
                 for first in range(0, by_aim.size, size)
             ]
-            return Adjoint(self._columns(by_aim), self._columns(by_log), forms)
+            return Derivatives(self._columns(by_aim), self._columns(by_log), forms)
 
-        return Values(self._columns(self._systems.leave_folds_out(*given, 1)), pull_back)
+        return Values(self._columns(self._systems.leave_folds_out(*given, 1)), derivatives)
 
     def predict(self, test):
         """Return values of test samples."""
 
-        def pull_back(slope):
-            by_theta = self._flat(test.pull_back(slope))
+        def derivatives(slope):
+            by_theta = self._flat(test.represents(slope))
             by_aim = self._columns(self._systems.adjoint(by_theta, slope.sum(axis=0)))
             curvature = np.where(self.curvature > 0, self.curvature, 1.0)[:, None]
             forms = [Form("samples", -by_aim.T, self.coef.T), Form("test", slope.T, self.coef.T)]
-            return Adjoint(by_aim, by_aim * self.coef / curvature, forms)
+            return Derivatives(by_aim, by_aim * self.coef / curvature, forms)
 
-        return Values(test.decision(self.coef) + self.intercept, pull_back)
+        return Values(test.decisions(self.coef) + self.intercept, derivatives)

@@ -12,7 +12,14 @@ from optimargin.designs.base import FeatureSpaceDesign
 from optimargin.held_out.search_designs import PlainFeatures
 from optimargin.problems import AdditiveProblem
 from optimargin.solvers import Newton
-from optimargin.systems import Folds, OutlivedError, SampleSystem, system_of
+from optimargin.systems import (
+    Folds,
+    IndefiniteError,
+    OutlivedError,
+    SampleSystem,
+    make_system,
+    system_of,
+)
 from tests.cases import LOSSES, labels_target, two_classes
 from tests.python_losses import HuberLoss, LogisticLoss, PseudoHuberLoss
 from tests.systems.backends import (
@@ -102,11 +109,24 @@ def test_solutions_are_those_of_the_loss(cell):
 
 @of_systems
 def test_a_step_solves_the_newton_system(cell):
-    made, target = cell.made, cell.targets[-1]
+    check_steps(cell, cell.problem_of(cell.targets[-1], cell.made.design))
+
+
+@every_backend
+@with_and_without_intercept
+@not_quadratic
+def test_a_step_solves_the_newton_system_of_any_loss(backend, fit_intercept, loss):
+    """Also where samples of no curvature pull, as far residuals of Huber's loss do."""
+    cell = cell_of(backend, "python", fit_intercept, "uneven")
+    design, target = cell.made.design, cell.targets[0]
+    check_steps(cell, AdditiveProblem(loss, design, target, fit_intercept=fit_intercept))
+
+
+def check_steps(cell, problem):
+    made = cell.made
     rng = np.random.default_rng(1)
     Z = np.column_stack([made.Z, np.full(N_SAMPLES, float(cell.fit_intercept))])
     system = cell.of.system_over(made.design, fit_intercept=cell.fit_intercept)
-    problem = cell.problem_of(target, made.design)
     stiffness = 0.1 * cell.targets[0].weight
     for coef in (None, rng.normal(size=made.design.n_coef)):
         point = problem.point(coef, 0.2 * cell.fit_intercept)
@@ -272,6 +292,47 @@ def test_a_weight_is_a_repetition_of_samples_that_leave_one_at_a_time(name, fit_
     once, repeated = solved(X, y, count), solved(X[rows], y[rows], np.ones(rows.size))
     check(once.decision[rows], repeated.decision, 1e-8)
     check(once.left_out(1 / count)[rows], repeated.left_out(), 1e-8)
+    fold = np.arange(30, dtype=np.intc)[None] % 3
+    values = [
+        each.folds(Folds(f, 3)) for each, f in ((once, fold), (repeated, fold[:, rows].copy()))
+    ]
+    check(values[0].decision[:, rows], values[1].decision, 1e-8)
+    slope = np.random.default_rng(1).normal(size=values[1].decision.shape)
+    summed = np.zeros_like(values[0].decision)
+    np.add.at(summed, (slice(None), rows), slope)
+    by_aim = [each.derivatives(s).by_aim for each, s in zip(values, (summed, slope), strict=True)]
+    of_repeated = np.zeros_like(by_aim[0])
+    np.add.at(of_repeated, rows, by_aim[1])
+    check(by_aim[0], of_repeated, 1e-8)
+
+
+@of_systems
+def test_support_vectors_alone_say_the_same_of_themselves_and_of_new_samples(cell):
+    """A model file has no others: what it is asked comes from a system of these."""
+    made, whole = cell.made, cell.solved()
+    active = whole.active
+    system = make_system(made.design.take(active), fit_intercept=cell.fit_intercept)
+    system.move(cell.curvature[active], cell.aim[active])
+    check(system.left_out(), whole.left_out()[active], cell.digits)
+    new = made.coordinates(active)
+    check(system.influence(new), whole.influence(new), cell.digits)
+
+
+@every_backend
+def test_backends_say_what_they_cost(backend):
+    cell = cell_of(backend, "python", True, "uneven")
+    system = cell.of.system_over(cell.made.design, fit_intercept=True)
+    assert 0 < system.operations < np.inf
+    assert 0 < system.n_bytes < np.inf
+
+
+@pytest.mark.parametrize("shift", [0.5, 1e9])
+def test_indefinite_matrices_fail_by_a_type_of_their_own(shift):
+    cell = cell_of("gram", "python", True, "uneven")
+    K = cell.made.design.K - shift * np.eye(N_SAMPLES)
+    system = SampleSystem(GramDesign(K), fit_intercept=True)
+    with pytest.raises(IndefiniteError, match="positive semi-definite"):
+        system.move(100.0 * cell.curvature, cell.aim)
 
 
 # ---- Where nothing is left ---------------------------------------------------------------------
@@ -302,7 +363,7 @@ def test_what_leaves_no_model_behind_is_the_same_everywhere(backend, fit_interce
         lambda each: each.changes()[1],
         lambda each: each.folds(Folds(fold, 3)).decision,
         lambda each: each.without(np.array(active, dtype=int))[1],
-        lambda each: each.folds(Folds(fold, 3)).pull_back(np.ones((1, *cell.aim.shape))).by_aim,
+        lambda each: each.folds(Folds(fold, 3)).derivatives(np.ones((1, *cell.aim.shape))).by_aim,
     ):
         found, expected = ask(system), ask(plain)
         assert np.isfinite(expected).all()
@@ -331,7 +392,7 @@ def test_a_fold_of_all_samples_leaves_the_intercept_of_compiled_problems(
         values = solved.folds(folds)
         expected = solved.intercept[0] if fit_intercept else 0.0
         check(values.decision, expected, 1e-8)
-        adjoint = values.pull_back(np.ones((1, n_samples, 1)))
+        adjoint = values.derivatives(np.ones((1, n_samples, 1)))
         assert np.isfinite(adjoint.by_aim).all()
         if n_samples == 1:
             check(solved.left_out()[0, 0], expected, 1e-8)
@@ -360,7 +421,7 @@ def check_adjoint(cell, ask, needs=()):
         return (ends[0] - ends[1]) / (2 * STEP)
 
     values = ask({})
-    adjoint = values.pull_back(smooth(values.decision)[1])
+    adjoint = values.derivatives(smooth(values.decision)[1])
     assert not adjoint.by_aim[~active[:, 0]].any()
     assert not adjoint.by_log_curvature[~active[:, 0]].any()
     found = [
@@ -396,7 +457,7 @@ def test_adjoints_of_single_precision_are_those_of_double(problem, ask):
         cell = cell_of(backend, problem, True, "uneven")
         of = FOLDS if ask == "folds" else cell.test()
         values = getattr(cell.solved(), ask)(of)
-        found.append(values.pull_back(smooth(values.decision)[1]))
+        found.append(values.derivatives(smooth(values.decision)[1]))
     check(found[0].by_aim, found[1].by_aim, 2e-3)
     check(found[0].by_log_curvature, found[1].by_log_curvature, 2e-3)
 
@@ -407,13 +468,13 @@ def test_a_system_that_moved_refuses_to_differentiate_what_it_was(backend):
     system = cell.solved()
     asked = [system.folds(FOLDS), system.predict(cell.test())]
     slopes = [np.ones_like(values.decision) for values in asked]
-    before = [values.pull_back(s).by_aim for values, s in zip(asked, slopes, strict=True)]
+    before = [values.derivatives(s).by_aim for values, s in zip(asked, slopes, strict=True)]
     for values, slope, expected in zip(asked, slopes, before, strict=True):
-        np.testing.assert_array_equal(values.pull_back(slope).by_aim, expected)
+        np.testing.assert_array_equal(values.derivatives(slope).by_aim, expected)
     system.move(0.5 * cell.curvature, cell.aim)
     for values, slope in zip(asked, slopes, strict=True):
         with pytest.raises(OutlivedError, match="moved"):
-            values.pull_back(slope)
+            values.derivatives(slope)
 
 
 @every_backend
@@ -428,10 +489,10 @@ def test_a_step_from_elsewhere_spoils_no_answer(backend, asked):
         values = system.folds(FOLDS) if asked else None
         return [
             lambda: system.folds(FOLDS).decision,
-            lambda: (values or system.folds(FOLDS)).pull_back(np.ones((2, N_SAMPLES, 1))).by_aim,
+            lambda: (values or system.folds(FOLDS)).derivatives(np.ones((2, N_SAMPLES, 1))).by_aim,
             lambda: system.left_out(),
             lambda: system.without(rows)[0],
-            lambda: system.predict(cell.test()).pull_back(np.ones((5, 1))).by_aim,
+            lambda: system.predict(cell.test()).derivatives(np.ones((5, 1))).by_aim,
         ]
 
     expected = [ask() for ask in questions(cell.solved())]

@@ -168,20 +168,6 @@ class FeatureSpaceDesign(Design):
             total += Z.T @ (weight[part, None] * Z)
         return total
 
-    def normal_equations(self, rows, weight, aim):
-        """Return ``Z.T @ diag(weight) @ Z`` and ``Z.T @ (weight * aim)`` over few `rows`.
-
-        With ``Z = [Phi, 1]``; of the first the lower triangle is enough.
-
-        Parameters
-        ----------
-        rows, weight : ndarray of shape (n_rows,)
-        aim : ndarray of shape (n_rows, k)
-        """
-        Z = np.column_stack([self.feature_rows(rows), np.ones(rows.size)])
-        weighted = weight[:, None] * Z
-        return Z.T @ weighted, weighted.T @ aim
-
     def decisions(self, V, rows=None):
         """Return ``decision(v)`` of each column of `V`, of all samples or of `rows`."""
         if rows is None:
@@ -286,7 +272,7 @@ class SampleSpaceDesign(Design):
         """Return ``K[rows][:, rows]`` as a new float64 array."""
         return np.ascontiguousarray(self.columns(rows, rows))
 
-    def part(self, rows):
+    def take(self, rows):
         """Return the design of the samples `rows` alone, to be used before this one."""
         from optimargin.designs.gram import GramDesign
 

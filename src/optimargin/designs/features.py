@@ -215,13 +215,6 @@ class FeatureDesign(FeatureSpaceDesign):
                 )
         return _total(partial)
 
-    def normal_equations(self, rows, weight, aim):
-        if not self.is_sparse:
-            return super().normal_equations(rows, weight, aim)
-        spread, pull = np.zeros(self.n_samples), np.zeros((self.n_samples, aim.shape[1]))
-        spread[rows], pull[rows] = weight, weight[:, None] * aim
-        return self.weighted_gram(spread), np.vstack([self.represents(pull), pull.sum(axis=0)])
-
     @property
     def is_wide_and_sparse(self):
         """Whether rows are sparse and longer than there are samples."""

@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.utils.extmath import safe_sparse_dot
 
 from optimargin._core._rows import GramRows
 from optimargin._linalg import solve_spd
@@ -71,6 +72,14 @@ class GramDesign(SampleSpaceDesign):
             return None
         max_rank = self.n_samples // _LOW_RANK_SHARE
         return pivoted_cholesky(self.K, rtol=1e-12, max_rank=max_rank)
+
+
+def centred_products(X, Y, center):
+    """Return the inner products of rows, less a center or None, float64."""
+    products = safe_sparse_dot(X, Y.T, dense_output=True).astype(np.float64, copy=False)
+    if center is None:
+        return products
+    return products - (X @ center)[:, None] - Y @ center + center @ center
 
 
 class LinearGramDesign(GramDesign):

@@ -151,7 +151,7 @@ class PanelDesign(SampleSpaceDesign):
         """Return what rounding can do; see `RoundingProbe`."""
         return self._probe.effects(coef, decision, weight, is_stiff=is_stiff)
 
-    def part(self, rows):
+    def take(self, rows):
         """Return the design of the samples `rows` alone, to be used before this one."""
         self._working = Panels(self._kernel)
         return PanelDesign(self._kernel.take(rows), max_bytes=self._free_bytes, complete=False)

@@ -13,7 +13,7 @@ from optimargin.estimators._callbacks import with_callbacks
 from optimargin.estimators._held_out import HeldOutValues
 from optimargin.estimators._words import available_where
 from optimargin.held_out import leave_one_out
-from optimargin.held_out.calibration import Calibrator, from_arrays
+from optimargin.held_out.novelty import Calibrator, from_arrays
 from optimargin.tasks import OneClass
 from optimargin.training.plan import CALIBRATION_FOLDS
 

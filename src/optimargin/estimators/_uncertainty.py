@@ -100,7 +100,7 @@ class Uncertainty(HeldOutValues):
 
     def _left_out_models(self, training_data, *, exact):
         """Return the models without each sample, from training data or from support vectors."""
-        from optimargin.held_out.of_fit import TrainedOn, models_without  # slow to import
+        from optimargin.held_out.of_fit import TrainedOn, left_out_models  # slow to import
 
         check_is_fitted(self)
         given: Any = self._objective()
@@ -133,7 +133,7 @@ class Uncertainty(HeldOutValues):
                 )
                 from_vectors = False
         with explained():
-            models = models_without(trained)
+            models = left_out_models(trained)
         distinct, shift = trained.distinct, self._shift()
         own, known = models.own + shift, trained.y[distinct.first]
         if not from_vectors:

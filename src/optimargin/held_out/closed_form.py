@@ -36,11 +36,16 @@ def leave_one_out(problem, coef, intercept, *, share=None, exact=False):
     system = system_of(problem, problem.point(coef, intercept))
     decision = system.left_out(share)[:, 0]
     if exact:
-        share = np.ones(decision.size) if share is None else share
-        for row in system.active:
-            point = point_without(problem, system, np.array([row]), share[row])
+        for row, point in points_without_each(problem, system, share):
             decision[row] = point.decision[row] + point.intercept
     return decision
+
+
+def points_without_each(problem, system, share=None):
+    """Yield each active sample, and the exact solution without (a share of) it."""
+    share = np.ones(system.curvature.size) if share is None else share
+    for row in system.active:
+        yield row, point_without(problem, system, np.array([row]), share[row])
 
 
 def models_without(problem, coef, intercept, folds, *, exact=False):
@@ -79,11 +84,15 @@ def point_without(problem, system, rows, share=1.0):
     rows : ndarray
     share : float
     """
-    near = system.without(rows) if share == 1.0 else (system.coef, system.intercept)
-    reduced = problem.without(rows, share)
-    point = reduced.point(near[0][:, 0], float(near[1][0]))
-    if point.relative_gap > _EXACT_GAP:
-        solver = Newton(tol=_EXACT_GAP, max_iter=1000)
-        solution = solver.solve(reduced, point.coef, point.intercept)
-        point = reduced.point(solution.coef, solution.intercept)
-    return point
+    coef, intercept = system.without(rows) if share == 1.0 else (system.coef, system.intercept)
+    solver = Newton(tol=_EXACT_GAP, max_iter=1000)
+    return point_near(problem.without(rows, share), coef[:, 0], float(intercept[0]), solver)
+
+
+def point_near(problem, coef, intercept, solver):
+    """Return the solution of a problem by a solver that begins near it, if it has to."""
+    point = problem.point(coef, intercept)
+    if point.relative_gap <= solver.tol:
+        return point
+    solution = solver.solve(problem, coef, intercept)
+    return problem.point(solution.coef, solution.intercept)

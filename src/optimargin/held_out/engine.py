@@ -1,18 +1,18 @@
 """The one place where data and an objective become a refitter."""
 
 from dataclasses import dataclass
-from functools import singledispatch
 from typing import Any
 
 import numpy as np
-from sklearn.utils.extmath import safe_sparse_dot
 
 from optimargin.designs import FeatureDesign, GramDesign, LinearGramDesign
-from optimargin.held_out.ldm import LDMFeatureRefitter, LDMSampleRefitter
-from optimargin.held_out.newton import NewtonRefitter
-from optimargin.held_out.refitter import FeatureTest, GramTest, own_rows
-from optimargin.held_out.small import GramRefitter
+from optimargin.designs.base import FeatureSpaceDesign
+from optimargin.designs.gram import centred_products
+from optimargin.held_out.ldm import MAX_ITER, TOL, LDMRefitter, LDMSampleRefitter
+from optimargin.held_out.refitter import AdditiveRefitter, GramTest
 from optimargin.objectives import AdditiveObjective
+from optimargin.solvers import InteriorPoint
+from optimargin.systems.outputs import Layout
 from optimargin.training.plan import plan_refitter
 
 _ROUGH_TOL = 1e-9  # relative gap of problems whose products are in float32
@@ -31,6 +31,12 @@ class KernelData:
     K: np.ndarray
     K_test: np.ndarray | None = None
 
+    X = None  # rows are not known
+
+    def made(self, plan):
+        """Return the design, and the test samples."""
+        return GramDesign(self.K), None if self.K_test is None else GramTest(self.K_test)
+
 
 @dataclass(frozen=True)
 class LinearData:
@@ -48,15 +54,15 @@ class LinearData:
     center: np.ndarray | None = None
     X_test: Any = None
 
-    def test_products(self):
-        """Return the inner products of test and training samples, centred."""
+    def made(self, plan):
+        """Return the design that a plan asks for, and the test samples."""
+        if not plan.in_samples:
+            X_test = self.X[:0] if self.X_test is None else self.X_test
+            return FeatureDesign(self.X, self.center), FeatureDesign(X_test, self.center)
+        design = LinearGramDesign(self.X, self.center)
         if self.X_test is None:
-            return None
-        X, Y, center = self.X_test, self.X, self.center
-        products = safe_sparse_dot(X, Y.T, dense_output=True).astype(np.float64, copy=False)
-        if center is None:
-            return products
-        return products - (X @ center)[:, None] - Y @ center + center @ center
+            return design, None
+        return design, GramTest(centred_products(self.X_test, self.X, self.center))
 
 
 @dataclass(frozen=True)
@@ -66,7 +72,7 @@ class FoldedData:
     Attributes
     ----------
     design : FeatureSpaceDesign or None
-        None where the features will be told later (`NewtonRefitter.change_design`).
+        None where the features will be told later (`AdditiveRefitter.change_design`).
     folds : Folds
     dtype : numpy dtype
         The precision of products over samples.
@@ -77,7 +83,6 @@ class FoldedData:
     dtype: Any
 
 
-@singledispatch
 def make_refitter(data, objective_type, targets, fit_intercept):
     """Return the refitter of some data.
 
@@ -90,43 +95,19 @@ def make_refitter(data, objective_type, targets, fit_intercept):
         Of positive weights on the rows that an output is asked for.
     fit_intercept : bool
     """
-    raise TypeError(f"No refitter takes a {type(data).__name__}.")
-
-
-@make_refitter.register
-def _(data: KernelData, objective_type, targets, fit_intercept):
-    if plan_refitter(objective_type).compiled:
-        return GramRefitter(data.K, targets, fit_intercept, data.K_test)
-    test = None if data.K_test is None else GramTest(data.K_test)
-    make: Any = NewtonRefitter
-    if not issubclass(objective_type, AdditiveObjective):
-        make = LDMSampleRefitter
-    return make(GramDesign(data.K), targets, fit_intercept, test)
-
-
-@make_refitter.register
-def _(data: FoldedData, objective_type, targets, fit_intercept):
-    rough = {"tol": _ROUGH_TOL, "exact": False} if data.dtype == np.float32 else {}
-    return NewtonRefitter(data.design, targets, fit_intercept, folds=data.folds, **rough)
-
-
-@make_refitter.register
-def _(data: LinearData, objective_type, targets, fit_intercept):
-    on_own_rows = own_rows(targets)[0] is not None
+    given: dict = {"targets": targets, "fit_intercept": fit_intercept}
+    if isinstance(data, FoldedData):
+        rough: Any = {"tol": _ROUGH_TOL, "exact": False} if data.dtype == np.float32 else {}
+        return AdditiveRefitter(data.design, **given, folds=data.folds, **rough)
+    if not isinstance(data, KernelData | LinearData):
+        raise TypeError(f"No refitter takes a {type(data).__name__}.")
+    on_own_rows = Layout(targets).has_own_rows
     plan = plan_refitter(objective_type, data.X, on_own_rows=on_own_rows)
-    is_additive = issubclass(objective_type, AdditiveObjective)
-    if plan.in_samples:
-        gram = LinearGramDesign(data.X, data.center)
-        K_test = data.test_products()
-        if plan.compiled:
-            return GramRefitter(gram.K, targets, fit_intercept, K_test, gram)
-        make = NewtonRefitter if is_additive else LDMSampleRefitter
-        return make(gram, targets, fit_intercept, None if K_test is None else GramTest(K_test))
-    design = FeatureDesign(data.X, data.center)
-    test_design = FeatureDesign(data.X[:0] if data.X_test is None else data.X_test, data.center)
-    test = FeatureTest(test_design)
-    if is_additive:
-        return NewtonRefitter(design, targets, fit_intercept, test)
-    return LDMFeatureRefitter(
-        design, targets, fit_intercept, test, by_interior_point=plan.by_interior_point
-    )
+    design, given["test"] = data.made(plan)
+    in_features = isinstance(design, FeatureSpaceDesign)
+    if issubclass(objective_type, AdditiveObjective):
+        return AdditiveRefitter(design, **given, compiled=plan.compiled and not in_features)
+    if not in_features:
+        return LDMSampleRefitter(design, **given)
+    solver = InteriorPoint(tol=TOL, max_iter=MAX_ITER) if plan.by_interior_point else None
+    return LDMRefitter(design, **given, solver=solver)

@@ -7,108 +7,77 @@ feature space a solve is a dozen small factorisations by the interior point meth
 use a start: it pays off where samples are many.
 """
 
-from abc import abstractmethod
 from dataclasses import replace
 
 import numpy as np
 
 from optimargin._core._box_qp import BoxQP
-from optimargin.held_out.refitter import HeldOut, Refitter, Solved
+from optimargin.held_out.refitter import Refitter, Solved
 from optimargin.problems.ldm_dual import CholeskyShrinkage, EighShrinkage, LDMDual, scaled_gram
-from optimargin.solvers import InteriorPoint, LDMDualCD, Solution
+from optimargin.solvers import LDMDualCD, Solution
 from optimargin.solvers.ldm_systems import SampleSystem
 
-_TOL = 1e-9
-_MAX_ITER = 1000
+TOL = 1e-9
+MAX_ITER = 1000
 _SWEEPS = 20  # of coordinate descent where an active set method has no neighbour to start at
 
 
-class LDMSolved(Solved):
-    """Solutions of all outputs.
-
-    An output whose class did not occur has none: its decision value is that of the other.
-    """
-
-    def __init__(self, solutions, labels, test):
-        self.solutions = solutions
-        self._labels, self._test = labels, test
-
-    @property
-    def coef(self):
-        """Coefficients in the representation of the design."""
-        return np.array([solution.coef for solution in self.solutions])
-
-    @property
-    def intercept(self):
-        """Intercepts."""
-        return np.array([solution.intercept for solution in self.solutions])
-
-    @property
-    def objective(self):
-        """The minima."""
-        return np.array([solution.objective for solution in self.solutions])
-
-    @property
-    def dual_gap(self):
-        """Certified relative duality gaps."""
-        return np.array([solution.dual_gap for solution in self.solutions])
-
-    def predict_test(self):
-        """Return decision values of the test samples; they have no derivatives."""
-        test = self._test
-        decision = [
-            np.full(test.n_samples, y[0]) if s is None else test.decision(s.coef) + s.intercept
-            for s, y in zip(self.solutions, self._labels, strict=True)
-        ]
-        return HeldOut(np.stack(decision, axis=1), None)
-
-
-class _LDMRefitter(Refitter):
-    """What both spaces share: the problems and their last solutions.
+class LDMRefitter(Refitter):
+    """Problems over any design, each solved from nothing.
 
     Parameters
     ----------
     design : Design
     targets : list of Target
     fit_intercept : bool
-    test : GramTest or FeatureTest, default=None
+    test : GramTest or FeatureSpaceDesign, default=None
+    solver : Solver, default=None
+        Coordinate descent over the dual when not given.
     """
 
-    def __init__(self, design, targets, fit_intercept, test=None):
-        self.design = design
-        self.targets = targets
+    def __init__(self, design, targets, fit_intercept, test=None, solver=None):
+        self.design, self.targets, self.test = design, targets, test
         self.fit_intercept = fit_intercept
-        self.test = test
+        self._solver = solver or LDMDualCD(tol=TOL, max_iter=MAX_ITER)
 
     def solve(self, objective):
-        """Solve the problem of every output whose class occurs."""
-        solutions = [
-            self._solve(k, objective.problem(self.design, target, fit_intercept=self.fit_intercept))
-            if np.ptp(target.value) > 0
-            else None
-            for k, target in enumerate(self.targets)
-        ]
-        return LDMSolved(solutions, [target.value for target in self.targets], self.test)
+        """Solve the problem of every output.
 
-    @abstractmethod
+        Where its class does not occur, the decision value is that of the other everywhere.
+        """
+        solutions = []
+        for k, target in enumerate(self.targets):
+            if np.ptp(target.value) > 0:
+                given = self.design, target
+                problem = objective.problem(*given, fit_intercept=self.fit_intercept)
+                solutions.append(self._solve(k, problem))
+            else:
+                coef, pull = np.zeros(self.design.n_coef), np.zeros(self.design.n_samples)
+                solutions.append(Solution(coef, float(target.value[0]), pull, 0.0, 0.0, 0))
+        names = "coef", "intercept", "objective", "dual_gap"
+        coef, intercept, objective, dual_gap = (
+            np.array([getattr(solution, name) for solution in solutions]) for name in names
+        )
+        return Solved(coef.T, intercept, objective, dual_gap, self.test)
+
     def _solve(self, k, problem):
         """Return the `Solution` of problem number `k`."""
+        return self._solver.solve(problem)
 
 
-class LDMSampleRefitter(_LDMRefitter):
-    """Problems over a design in sample space.
+class LDMSampleRefitter(LDMRefitter):
+    """Problems over a design in sample space, each solved from the last one's solution.
 
     Parameters
     ----------
     design : GramDesign
     targets, fit_intercept, test
-        As in `_LDMRefitter`.
+        As in `LDMRefitter`.
     solver : LDMDualCD, default=None
     """
 
     def __init__(self, design, targets, fit_intercept, test=None, solver=None):
-        super().__init__(design, targets, fit_intercept, test)
-        self._solver = solver or LDMDualCD(tol=_TOL, max_iter=_MAX_ITER)
+        super().__init__(design, targets, fit_intercept, test, solver)
         self._make_shrinkage: type = EighShrinkage
         self._starts: list = [None] * len(targets)
         self._forget_kernel()
@@ -183,24 +152,3 @@ class LDMBoxRefitter(LDMSampleRefitter):
             )
         self._box_starts[k, problem.C] = a
         return Solution.from_point(dual.point(problem.lower + a, 0.0), box.n_steps)
-
-
-class LDMFeatureRefitter(_LDMRefitter):
-    """Problems over features, fewer than the samples.
-
-    Parameters
-    ----------
-    design : FeatureDesign
-    targets, fit_intercept, test
-        As in `_LDMRefitter`.
-    by_interior_point : bool
-        Whether features are few enough for matrices of their size.
-    """
-
-    def __init__(self, design, targets, fit_intercept, test=None, *, by_interior_point):
-        super().__init__(design, targets, fit_intercept, test)
-        make = InteriorPoint if by_interior_point else LDMDualCD
-        self._solver = make(tol=_TOL, max_iter=_MAX_ITER)
-
-    def _solve(self, k, problem):
-        return self._solver.solve(problem)

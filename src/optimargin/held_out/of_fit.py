@@ -12,7 +12,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from optimargin._threads import blas_threads_for
-from optimargin.held_out.closed_form import point_without
+from optimargin.held_out.closed_form import points_without_each
 from optimargin.systems import Folds, system_of
 from optimargin.training.models import KernelModel, coefficients_of
 from optimargin.training.plan import plan_held_out
@@ -162,7 +162,7 @@ def held_out_of_fit(trained: TrainedOn):
     decision : ndarray of shape (n_samples, n_outputs)
         In the units of y. Samples of no weight took no part: theirs is that of the model itself.
     """
-    own = models_without(trained).own
+    own = left_out_models(trained).own
     inverse = trained.distinct.inverse
     if (inverse >= 0).all():
         return own[inverse]
@@ -172,7 +172,7 @@ def held_out_of_fit(trained: TrainedOn):
     return decision
 
 
-def models_without(trained: TrainedOn):
+def left_out_models(trained: TrainedOn):
     """Return the models without each distinct sample, or without each of a few folds.
 
     Returns
@@ -215,19 +215,12 @@ class SampleModels:
             kernel=trained.known_kernel(),
             options=trained.options,
         )
-        points = [
-            problem.point(*coefficients_of(problem.design, model, problem, k, rebuilt.rows))
-            for k, problem in enumerate(rebuilt.problems)
-        ]
+        systems, own = [], []
         with blas_threads_for(len(distinct.first)):
-            systems = [
-                system_of(problem, point)
-                for problem, point in zip(rebuilt.problems, points, strict=True)
-            ]
-            own = [
-                problem.target.scale.restored(system.left_out()[:, 0])
-                for problem, system in zip(rebuilt.problems, systems, strict=True)
-            ]
+            for k, problem in enumerate(rebuilt.problems):
+                start = coefficients_of(problem.design, model, problem, k, rebuilt.rows)
+                systems.append(system_of(problem, problem.point(*start)))
+                own.append(problem.target.scale.restored(systems[k].left_out()[:, 0]))
         columns = distinct.first if trained.is_square else None
         return cls(np.stack(own, axis=1), rebuilt, systems, columns)
 
@@ -267,8 +260,7 @@ class SampleModels:
         scale = problem.target.scale
         values = np.repeat(new @ system.coef + system.intercept, len(self.own), axis=1)
         own = system.decision[:, 0].copy()
-        for i in system.active:
-            point = point_without(problem, system, np.array([i]))
+        for i, point in points_without_each(problem, system):
             values[:, i] = new @ point.coef + point.intercept
             own[i] = point.decision[i] + point.intercept
         return scale.restored(values), scale.restored(own)

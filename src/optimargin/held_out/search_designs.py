@@ -43,30 +43,26 @@ class PlainFeatures(FeatureSpaceDesign):
         """Return the design of the samples `rows` alone."""
         return PlainFeatures(self._Z[rows])
 
-    def decision(self, v):
-        """Return ``Z @ v``, float64."""
-        return self.decisions(v)
-
     def decisions(self, V, rows=None):
-        """Return ``Z @ V`` of columns, of all samples or of `rows`."""
+        """Return ``Z @ V`` of a vector or of columns, of all samples or of `rows`, float64."""
         Z = self._Z[:, : self.n_coef] if rows is None else self._Z[rows, : self.n_coef]
         return (Z @ V.astype(Z.dtype)).astype(np.float64)
+
+    decision = decisions
 
     def decision_on(self, rows, v):
         """Return ``Z[rows] @ v``."""
         return self.decisions(v, rows)
 
-    def represent(self, r):
-        """Return ``Z.T @ r``, float64."""
-        return self.represents(r)
-
     def represents(self, R):
-        """Return ``Z.T @ R`` of columns; only samples of which some are not zero are read."""
+        """Return ``Z.T @ R``, float64; only samples of which some are not zero are read."""
         rows = np.flatnonzero(R.any(axis=1) if R.ndim > 1 else R)
         Z = self._Z[:, : self.n_coef]
         if 2 * rows.size < R.shape[0]:
             Z, R = Z[rows], R[rows]
         return (Z.T @ R.astype(Z.dtype)).astype(np.float64)
+
+    represent = represents
 
     def weighted_gram(self, weight):
         """Return ``[Z, 1].T @ diag(weight) @ [Z, 1]``, float64; weights may be negative."""
@@ -98,8 +94,9 @@ class LandmarkFeatures(PlainFeatures):
     def __init__(self, K, A):
         n_samples, n_landmarks = K.shape
         A[np.diag_indices_from(A)] += _JITTER[K.dtype]
-        self._factor = Factor(A).lower
-        inverse = solve_triangular(self._factor, np.eye(n_landmarks), lower=True)
+        factor = Factor(A)
+        self._factor = factor.lower
+        inverse = factor.inverse_root().T
         multiply = blas.strmm if K.dtype == np.float32 else blas.dtrmm
         Z = np.empty((n_samples, n_landmarks + 1), dtype=K.dtype)
         Z[:, n_landmarks] = 1.0

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
 from optimargin.calibration import CalibrationMap
-from optimargin.held_out.calibration import from_arrays
+from optimargin.held_out.novelty import from_arrays
 from optimargin.io._vetting import ModelFileError
 from optimargin.kernels import check_gammas, kernel_class
 

@@ -254,7 +254,7 @@ class _SampleSpace(Space):
             part = problem.over(GramDesign(problem.design.block(rows)), rows)
             start = Newton(tol=_PART_TOL, max_iter=solver.max_iter).solve(part)
         else:
-            part = problem.over(problem.design.part(rows), rows)
+            part = problem.over(problem.design.take(rows), rows)
             space = _SampleSpace(part, solver)
             rough = NewtonCG(tol=_PART_TOL, max_iter=solver.max_iter)
             start = rough.iterate(space, space.start(), least_progress=_PART_PROGRESS)

@@ -32,14 +32,17 @@ curvatures and aims change, with the kernel its values:
     dF = adjoint' (da + (a - f) dlog c) + sum over models of left' dK coef.
 
 A backend knows aims, curvatures and kernel values, and neither the parameters of a loss nor
-those of a kernel: `Adjoint` has the three parts for others to contract.
+those of a kernel: `Derivatives` has the three parts for others to contract.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+
+SINGULAR = 1e-13  # of a pivot, which is at most one
 
 
 @dataclass(frozen=True)
@@ -119,18 +122,51 @@ class Form:
 
 
 @dataclass(frozen=True)
-class Adjoint:
+class Derivatives:
     """Derivatives of a function of held-out values, or of predictions.
 
     Attributes
     ----------
-    by_aim, by_log_curvature : ndarray of shape (n_samples, n_outputs)
+    by_aim, by_log_curvature : ndarray
+        Of the shape of what they are by: ``(n_samples, n_outputs)`` of one system.
     forms : list of Form
+        By kernel values.
+    by_loss : ndarray of shape (n_loss_parameters,) or None
+        In the order of `Loss.parameters`; None from a system, which knows no loss.
     """
 
     by_aim: np.ndarray
     by_log_curvature: np.ndarray
     forms: list
+    by_loss: Any = None
+
+    def by_width(self, slopes):
+        """Return the derivative by a parameter of the kernel.
+
+        Parameters
+        ----------
+        slopes : dict of str to ndarray
+            The derivatives of kernel values by it, by the names of `Form.of`.
+        """
+        return sum(form.contract(slopes[form.of]) for form in self.forms)
+
+    def by_kernel(self, n_samples):
+        """Return the derivative by the kernel values between samples, a square array."""
+        dense = np.zeros((n_samples, n_samples))
+        for form in self.forms:
+            form.add_to(dense)
+        return dense
+
+
+class OutlivedError(RuntimeError):
+    """A system has moved on since it was asked for what is used now."""
+
+
+class IndefiniteError(FloatingPointError):
+    """The matrix of a system is further from positive definite than rounding makes it."""
+
+    def __init__(self):
+        super().__init__("The kernel matrix is too far from positive semi-definite.")
 
 
 @dataclass(frozen=True)
@@ -140,17 +176,38 @@ class Values:
     Attributes
     ----------
     decision : ndarray of shape (..., n_samples, n_outputs)
-    pull_back : callable
-        Given the derivatives of a function by the decision values, it returns an `Adjoint`. It
-        may be asked until the system moves.
+    derivatives : callable or None
+        Given the derivatives of a function by the decision values, it returns `Derivatives`.
+        None where there are none.
     """
 
     decision: np.ndarray
-    pull_back: Callable[[np.ndarray], Adjoint]
+    derivatives: Callable[[np.ndarray], Derivatives] | None
+
+    @classmethod
+    def of(cls, asked, decision, differentiate):
+        """Return values whose derivatives may be asked for until the `number` of `asked` changes.
+
+        Parameters
+        ----------
+        asked : object
+        decision : ndarray
+        differentiate : callable
+            Given derivatives by the decision values, it returns `Derivatives`.
+        """
+        number = asked.number
+
+        def derivatives(slope):
+            check_number(asked, number)
+            return differentiate(slope)
+
+        return cls(decision, derivatives)
 
 
-class OutlivedError(RuntimeError):
-    """A system has moved on since it was asked for what is used now."""
+def check_number(asked, number):
+    """Raise an error if what is asked has moved on since its number was this."""
+    if number != asked.number:
+        raise OutlivedError("The system was moved since these values were found.")
 
 
 class ActiveSystem(ABC):
@@ -172,16 +229,21 @@ class ActiveSystem(ABC):
     coef : ndarray of shape (n_coef, n_outputs)
         In the representation of the design.
     intercept : ndarray of shape (n_outputs,)
+    error : ndarray of shape (n_active, n_outputs)
+        How far active samples are from their aims.
+    number : int
+        Of moves: what is asked for is valid until the next.
     """
 
     active: np.ndarray
     decision: np.ndarray
     coef: np.ndarray
     intercept: np.ndarray
+    error: np.ndarray
 
     def __init__(self, design, *, fit_intercept):
         self.design, self.fit_intercept = design, fit_intercept
-        self.number = 0  # of moves
+        self.number = 0
 
     @property
     @abstractmethod
@@ -224,9 +286,12 @@ class ActiveSystem(ABC):
 
     @abstractmethod
     def _solve(self, decision):
-        """Set `coef`, `intercept` and `decision`."""
+        """Set `coef`, `intercept`, `decision` and `error`."""
 
     @abstractmethod
+    def _pivots(self):
+        """Return one minus the leverages of the active samples, of shape (n_active,)."""
+
     def changes(self, share=None):
         """Return how far samples end from their aims without (a share of) themselves.
 
@@ -242,6 +307,13 @@ class ActiveSystem(ABC):
         known : ndarray of shape (n_active,), dtype bool
             False for a sample that is alone in the active set: it leaves no model behind.
         """
+        pivot = self._pivots()
+        if share is not None:
+            pivot = 1 - share[self.active] * (1 - pivot)
+        known = pivot > SINGULAR
+        change = np.zeros_like(self.error)
+        change[known] = self.error[known] / pivot[known, None]
+        return change, known
 
     def left_out(self, share=None):
         """Return the decision value of each sample for the model without (a share of) it."""
@@ -264,23 +336,66 @@ class ActiveSystem(ABC):
         """
 
     @abstractmethod
+    def _leave_out(self, rows):
+        """Return the model without `rows`: coefficients, intercept, and what the others need.
+
+        The first two are in the words of the backend.
+        """
+
+    @abstractmethod
     def without(self, rows):
         """Return coefficients, of shape (n_coef, n_outputs), and intercepts without `rows`."""
 
     @abstractmethod
-    def folds(self, folds: Folds) -> Values:
-        """Return values for the models without each fold, of shape (n_repeats, n_samples, k)."""
+    def _values_without(self, rows, model):
+        """Return the values of `rows` for the model without them."""
 
     @abstractmethod
+    def _differentiate_without(self, rows, model, slope):
+        """Return the `Derivatives` of a function, given those by these values."""
+
+    @abstractmethod
+    def _differentiate_test(self, test, slope):
+        """Return the same, given those by the values of test samples."""
+
+    def _each_model(self, folds, function):
+        """Call ``function(j, repeat, rows, model)`` for the model without each fold."""
+        for j, (repeat, rows) in enumerate(folds.models()):
+            function(j, repeat, rows, self._leave_out(rows))
+
+    def folds(self, folds: Folds) -> Values:
+        """Return values for the models without each fold, of shape (n_repeats, n_samples, k)."""
+        out = np.empty((*folds.fold.shape, self.aim.shape[1]))
+
+        def predict(j, repeat, rows, model):
+            out[repeat, rows] = self._values_without(rows, model)
+
+        def differentiate(slope):
+            found: list = [None] * (folds.fold.shape[0] * folds.n_folds)
+
+            def of_model(j, repeat, rows, model):
+                found[j] = self._differentiate_without(rows, model, slope[repeat, rows])
+
+            self._each_model(folds, of_model)
+            return Derivatives(
+                sum(each.by_aim for each in found),
+                sum(each.by_log_curvature for each in found),
+                [form for each in found for form in each.forms],
+            )
+
+        self._each_model(folds, predict)
+        return Values.of(self, out, differentiate)
+
     def predict(self, test) -> Values:
         """Return values of test samples, of shape (n_test, k).
 
         Parameters
         ----------
-        test : GramTest or FeatureTest
+        test : GramTest or FeatureSpaceDesign
+            Test samples, in the representation of the design.
         """
 
-    def check_number(self, number):
-        """Raise an error if the system has moved on since its number was this."""
-        if number != self.number:
-            raise OutlivedError("The system was moved since these values were found.")
+        def differentiate(slope):
+            return self._differentiate_test(test, slope)
+
+        return Values.of(self, test.decisions(self.coef) + self.intercept, differentiate)

@@ -1,23 +1,25 @@
 """Which backend a design has, and the system of a problem's iterate."""
 
-from optimargin.designs.base import by_space
+from optimargin.designs.base import FeatureSpaceDesign
 from optimargin.designs.features import FeatureDesign
 from optimargin.systems.features import FeatureSystem
 from optimargin.systems.samples import SampleSystem
 
 
-def make_system(design, *, fit_intercept):
+def make_system(design, *, fit_intercept, folds=None):
     """Return the system of a design: over samples or over features, whichever are fewer to solve.
 
     Parameters
     ----------
     design : Design
     fit_intercept : bool
+    folds : Folds, default=None
+        Those that will be left out; sums of features over them are kept.
     """
-    if isinstance(design, FeatureDesign) and design.is_wide_and_sparse:
+    is_wide = isinstance(design, FeatureDesign) and design.is_wide_and_sparse
+    if is_wide or not isinstance(design, FeatureSpaceDesign):
         return SampleSystem(design, fit_intercept=fit_intercept)
-    kind = by_space(design, FeatureSystem, SampleSystem)
-    return kind(design, fit_intercept=fit_intercept)
+    return FeatureSystem(design, fit_intercept=fit_intercept, folds=folds)
 
 
 def system_of(problem, point, system=None):

@@ -22,10 +22,9 @@ import numpy as np
 
 from optimargin._linalg import Factor, ThreadsafeFactor, solve_spd
 from optimargin._threads import for_each
-from optimargin.systems.base import ActiveSystem, Adjoint, Values
+from optimargin.systems.base import ActiveSystem, Derivatives
 
 _BLOCK_ELEMENTS = 1 << 20  # 8 MB of float64 for a block of rows
-_SINGULAR = 1e-13  # of what a leverage leaves, at most one
 _ALL_AGAIN = 0.5  # share of the active samples on another side, past which sums are made anew
 _OPERATIONS = 100  # of products of matrices that take as long as one of other loops
 
@@ -50,8 +49,9 @@ class FeatureSystem(ActiveSystem):
         self._weight = np.zeros(design.n_samples)
         self._grams: list = []  # of `_weight`, one per part
         self._size = design.n_coef + fit_intercept
+        self._factor: Any = None
         self._models: Any = None
-        self._leverage: Any = None
+        self._kept_pivots: Any = None
 
     @property
     def operations(self):
@@ -60,9 +60,9 @@ class FeatureSystem(ActiveSystem):
 
     @property
     def n_bytes(self):
-        """The sums of every part, and a factor for each model."""
+        """The sums of every part and of all, a factor, and one for each model that is kept."""
         n_models = 0 if self._folds is None else self._folds.fold.shape[0] * self._folds.n_folds
-        return 8.0 * self._size**2 * (len(self._parts) + 1 + n_models)
+        return 8.0 * self._size**2 * (len(self._parts) + 2 + n_models)
 
     def _sum_to(self, curvature):
         """Change the sums to those of other curvatures."""
@@ -80,16 +80,15 @@ class FeatureSystem(ActiveSystem):
             change[rows] = curvature[rows] if again else (curvature - self._weight)[rows]
             self._grams[k] = self._grams[k] + self.design.weighted_gram(change)
 
-        self._for_folds(move, range(len(self._parts)), curvature.size if again else n_changed)
+        for_each(move, range(len(self._parts)), self._work(curvature.size if again else n_changed))
         self._weight = curvature
         if not again and np.sum(self._grams, axis=0).diagonal().min() < 0:
             self._grams = []  # rounding of rows that differ much in length
             self._sum_to(curvature)
 
-    def _for_folds(self, function, items, n_rows):
-        """Call a function for each item, in threads where so many rows are worth it."""
-        work = n_rows * float(self._size) ** 2 / _OPERATIONS if len(self._parts) > 1 else 0.0
-        for_each(function, items, work)
+    def _work(self, n_rows):
+        """Return the operations of sums over folds, where there are several."""
+        return n_rows * float(self._size) ** 2 / _OPERATIONS if len(self._parts) > 1 else 0.0
 
     def step(self, point, curvature):
         """Return the Newton step in the coefficients and in the intercept."""
@@ -99,7 +98,7 @@ class FeatureSystem(ActiveSystem):
 
     def _solve(self, decision):
         self._sum_to(self.curvature)
-        self._models = self._leverage = None
+        self._models = self._kept_pivots = None
         # Of all matrices the lower triangle is enough.
         self._matrix = np.sum(self._grams, axis=0)[: self._size, : self._size].copy()
         penalised = np.arange(self.design.n_coef)
@@ -107,9 +106,11 @@ class FeatureSystem(ActiveSystem):
         self._right = self._represent(self.curvature[:, None] * self.aim)
         if self.fit_intercept and self.active.size == 0:
             self._matrix[-1, -1] = 1.0  # the intercept stays at zero
-        found = Factor(self._matrix).solve(self._right)
-        self.coef, self.intercept = self._split(found)
-        self.decision = self.design.decisions(self.coef) + self.intercept
+        self._factor = Factor(self._matrix)
+        self._solution = self._factor.solve(self._right)
+        self.coef, self.intercept = self._split(self._solution)
+        self.decision = self._images(self._solution)
+        self.error = (self.aim - self.decision)[self.active]
 
     def _split(self, found):
         """Return coefficients and intercepts."""
@@ -117,15 +118,15 @@ class FeatureSystem(ActiveSystem):
             return found[:-1], found[-1]
         return found, np.zeros(found.shape[1])
 
-    def _represent(self, values):
-        """Return ``Z' values`` of columns."""
-        sums = self.design.represents(values)
+    def _represent(self, values, design=None):
+        """Return ``Z' values`` of columns, of all samples or of those of a design."""
+        sums = (design or self.design).represents(values)
         return np.vstack([sums, values.sum(axis=0)]) if self.fit_intercept else sums
 
-    def _images(self, solved):
-        """Return ``Z solved`` of columns."""
+    def _images(self, solved, rows=None):
+        """Return ``Z solved`` of columns, of all samples or of `rows`."""
         coef, intercept = self._split(solved)
-        return self.design.decisions(coef) + intercept
+        return self.design.decisions(coef, rows) + intercept
 
     def _packed(self, rows):
         packed = self.design.feature_rows(rows)
@@ -137,28 +138,23 @@ class FeatureSystem(ActiveSystem):
         for first in range(0, self.active.size, n_block):
             yield slice(first, first + n_block)
 
-    def changes(self, share=None):
-        """Return v, and where it is known."""
-        if self._leverage is None:
-            whitened = Factor(self._matrix).inverse_root()
-            self._leverage = np.empty(self.active.size)
+    def _pivots(self):
+        """Return one minus the leverages."""
+        if self._kept_pivots is None:
+            whitened = self._factor.inverse_root()
+            self._kept_pivots = np.empty(self.active.size)
             for part in self._blocks():
                 rows = self.active[part]
                 image = self._packed(rows) @ whitened
                 square = np.einsum("ij,ij->i", image, image)
-                self._leverage[part] = self.curvature[rows] * square
-        leverage = self._leverage if share is None else self._leverage * share[self.active]
-        known = 1 - leverage > _SINGULAR
-        change = (self.aim - self.decision)[self.active]
-        change[known] /= (1 - leverage[known])[:, None]
-        change[~known] = 0.0
-        return change, known
+                self._kept_pivots[part] = 1 - self.curvature[rows] * square
+        return self._kept_pivots
 
     def influence(self, new):
         """Return the influence of the aims on new samples."""
         if self.fit_intercept:
             new = np.column_stack([new, np.ones(new.shape[0])])
-        solved = Factor(self._matrix).solve(new.T)
+        solved = self._factor.solve(new.T)
         out = np.empty((new.shape[0], self.active.size))
         for part in self._blocks():
             out[:, part] = (self._packed(self.active[part]) @ solved).T
@@ -166,35 +162,36 @@ class FeatureSystem(ActiveSystem):
 
     def without(self, rows):
         """Return coefficients and intercepts without `rows`."""
-        return self._split(self._factor_without(rows, None)[1])
+        return self._split(self._leave_out(rows)[1])
 
-    def _factor_without(self, rows, gram):
+    def _leave_out(self, rows, gram=None):
         """Return the factor without some samples, and its solution.
 
         Parameters
         ----------
         rows : ndarray
-        gram : ndarray or None
+        gram : ndarray, default=None
             Their part of the normal equations, where it is known.
         """
         rows = rows[self.curvature[rows] > 0]
-        weight, aim = self.curvature[rows], self.aim[rows]
+        weight = self.curvature[rows]
+        design, pull = self.design, weight[:, None] * self.aim[rows]
         if gram is None:
-            gram, sums = self.design.normal_equations(rows, weight, aim)
+            design = design.take(rows)
+            gram = design.weighted_gram(weight)
         else:
-            pull = np.zeros_like(self.aim)
-            pull[rows] = weight[:, None] * aim
-            sums = self._represent(pull)
+            spread = np.zeros_like(self.aim)
+            spread[rows], pull = pull, spread
         matrix = self._matrix - gram[: self._size, : self._size]
-        right = self._right - sums[: self._size]
+        right = self._right - self._represent(pull, design)
         if self.fit_intercept and rows.size == self.active.size:
             matrix[-1, :-1] = 0.0  # no sample is left: the intercept stays
             matrix[-1, -1], right[-1] = 1.0, self.intercept
         factor = ThreadsafeFactor(matrix)
         return factor, factor.solve(right)
 
-    def _each_fold(self, folds, function):
-        """Call ``function(j, repeat, rows, factor, solution)`` for the model without each fold.
+    def _each_model(self, folds, function):
+        """Call a function for the model without each fold, in threads.
 
         The factors are kept for the folds that were known beforehand, which are few.
         """
@@ -208,43 +205,42 @@ class FeatureSystem(ActiveSystem):
             j, (repeat, rows) = item
             model = self._models[j] if known else None
             if model is None:
-                model = self._factor_without(rows, grams[j] if j < len(grams) else None)
+                model = self._leave_out(rows, grams[j] if j < len(grams) else None)
             if known:
                 self._models[j] = model
-            function(j, repeat, rows, *model)
+            function(j, repeat, rows, model)
 
-        self._for_folds(leave_out, enumerate(folds.models()), self.curvature.size)
+        for_each(leave_out, enumerate(folds.models()), self._work(self.curvature.size))
 
-    def folds(self, folds):
-        """Return values for the models without each fold."""
-        out = np.empty((*folds.fold.shape, self.aim.shape[1]))
-        number = self.number
+    def _values_without(self, rows, model):
+        return self._images(model[1], rows)
 
-        def predict(j, repeat, rows, factor, solution):
-            coef, intercept = self._split(solution)
-            out[repeat, rows] = self.design.decisions(coef, rows) + intercept
+    def _differentiate_without(self, rows, model, slope):
+        spread, kept = np.zeros_like(self.aim), self.curvature.copy()
+        spread[rows], kept[rows] = slope, 0.0
+        return self._differentiate(self._represent(spread), spread, kept, *model)
 
-        self._each_fold(folds, predict)
-
-        def pull_back(slope):
-            self.check_number(number)
-            found: list = [None] * (folds.fold.shape[0] * folds.n_folds)
-
-            def differentiate(j, repeat, rows, factor, solution):
-                spread = np.zeros_like(self.aim)
-                spread[rows] = slope[repeat, rows]
-                kept = self.curvature.copy()
-                kept[rows] = 0.0
-                by_coef = self._represent(spread)
-                found[j] = self._differentiate(by_coef, spread, kept, factor, solution)
-
-            self._each_fold(folds, differentiate)
-            by_aim, by_log, forms = zip(*found, strict=True)
-            return Adjoint(sum(by_aim), sum(by_log), [form for each in forms for form in each])
-
-        return Values(out, pull_back)
+    def _differentiate_test(self, test, slope):
+        by_coef = test.represents(slope)
+        if self.fit_intercept:
+            by_coef = np.vstack([by_coef, slope.sum(axis=0)])
+        none = np.zeros_like(self.aim)
+        return self._differentiate(by_coef, none, self.curvature, self._factor, self._solution)
 
     def _differentiate(self, by_coef, spread, kept, factor, solution):
+        """Return the derivatives of a function of a model of some samples.
+
+        Parameters
+        ----------
+        by_coef : ndarray of shape (n_coef, n_outputs)
+            Its derivatives by the coefficients and intercepts.
+        spread : ndarray of shape (n_samples, n_outputs)
+            The same by the values of these samples.
+        kept : ndarray of shape (n_samples,)
+            The curvatures of the samples that took part.
+        factor, solution : Factor, ndarray
+            Of the model.
+        """
         adjoint = factor.solve(by_coef)
         both = self._images(np.hstack([adjoint, solution]))
         n_outputs = self.aim.shape[1]
@@ -254,25 +250,7 @@ class FeatureSystem(ActiveSystem):
             (spread - alpha, self._split(solution)[0]),
             (kept[:, None] * error, self._split(adjoint)[0]),
         )
-        return alpha, alpha * error, forms
-
-    def predict(self, test):
-        """Return values of test samples."""
-        number, matrix = self.number, self._matrix
-
-        def pull_back(slope):
-            self.check_number(number)
-            by_coef = test.pull_back(slope)
-            if self.fit_intercept:
-                by_coef = np.vstack([by_coef, slope.sum(axis=0)])
-            factor, solution = Factor(matrix), self.coef
-            if self.fit_intercept:
-                solution = np.vstack([solution, self.intercept])
-            none = np.zeros_like(self.aim)
-            found = self._differentiate(by_coef, none, self.curvature, factor, solution)
-            return Adjoint(*found)
-
-        return Values(test.decision(self.coef) + self.intercept, pull_back)
+        return Derivatives(alpha, alpha * error, forms)
 
 
 def feature_step(gram, gradient, fit_intercept):

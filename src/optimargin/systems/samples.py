@@ -12,15 +12,16 @@ which sets theta to zero off S and to the solution of the system on it. What is 
 with a unit diagonal, which costs nothing and keeps rounding small.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from optimargin._linalg import Factor, solve_spd
 from optimargin.designs.base import FeatureSpaceDesign
-from optimargin.systems.base import ActiveSystem, Adjoint, Form, Values
+from optimargin.systems.base import SINGULAR, ActiveSystem, Derivatives, Form, IndefiniteError
 
-_SINGULAR = 1e-13  # of a pivot that is at most one
+_INDEFINITE = 1e-2  # of a diagonal that has to be raised by as much: float32 rounds by far less
 
 
 class SampleSystem(ActiveSystem):
@@ -52,13 +53,13 @@ class SampleSystem(ActiveSystem):
         self._factor = self._inverse = self._diagonal = None
         self._rows = np.flatnonzero(curvature)
         self._root = np.sqrt(curvature[self._rows])
-        self._unit = 1.0 / np.sqrt(1.0 + curvature[self._rows] * self._norms())
+        diagonal = 1.0 + curvature[self._rows] * self.design.squared_norms[self._rows]
+        if (diagonal <= 0).any():
+            raise IndefiniteError
+        self._unit = 1.0 / np.sqrt(diagonal)
         self._factor = Factor(self._matrix()) if self._rows.size else None
         self._ones = self._unsolved(self._root)
         self._border = self._root @ self._ones
-
-    def _norms(self):
-        return self.design.squared_norms[self._rows]
 
     def _matrix(self):
         """Return A with a unit diagonal; its lower triangle is enough."""
@@ -109,6 +110,8 @@ class SampleSystem(ActiveSystem):
 
     def _solve(self, decision):
         self._factorise(self.curvature)
+        if self._factor is not None and self._factor.ridge > _INDEFINITE:
+            raise IndefiniteError
         root, aim = self._root[:, None], self.aim[self._rows]
         solved = self._unsolved(root * aim)
         self.intercept = np.zeros(aim.shape[1])
@@ -123,23 +126,14 @@ class SampleSystem(ActiveSystem):
             self.decision = self.design.decisions(self.coef) + self.intercept
         else:
             self.decision = decision.copy()
-        self.decision[self._rows] = aim - self.theta / root**2
-
-    def changes(self, share=None):
-        """Return v, and where it is known."""
-        self._factorise(self.curvature)
-        if self.active.size == 0:
-            return np.zeros((0, self.aim.shape[1])), np.zeros(0, dtype=bool)
-        pivot = self._pivots()
-        if share is not None:
-            pivot = 1 - share[self.active] * (1 - pivot)
-        known = pivot > _SINGULAR
-        change = np.zeros_like(self.theta)
-        change[known] = self.theta[known] / (self._root[known] ** 2 * pivot[known])[:, None]
-        return change, known
+        self.error = self.theta / root**2
+        self.decision[self._rows] = aim - self.error
 
     def _pivots(self):
         """Return the diagonal of P."""
+        self._factorise(self.curvature)
+        if self.active.size == 0:
+            return np.zeros(0)
         if self._inverse is not None:
             return self._inverse.diagonal()
         if self._diagonal is None:
@@ -169,138 +163,96 @@ class SampleSystem(ActiveSystem):
                 self._inverse -= np.outer(self._ones, self._ones / self._border)
         return self._inverse
 
-    def _left_out(self, rows):
-        """Return which active samples leave with `rows`, what factorises their block, and u.
+    def _leave_out(self, rows):
+        """Return coefficients of the active samples, intercepts, and what went into these.
 
-        None where no model is left.
+        That is which active samples leave, the block of P that is theirs, and u. There is no u
+        where no model is left: its value is the intercept.
         """
         self._factorise(self.curvature)
         gone = np.flatnonzero(np.isin(self.active, rows))
         if gone.size == 0:
-            return gone, None, np.zeros((0, self.aim.shape[1]))
-        block = self._bordered_inverse()[np.ix_(gone, gone)]
-        if gone.size == self.active.size or not (block.diagonal() > _SINGULAR).all():
-            return None
-        u = self.theta[gone] / self._root[gone, None]
-        return gone, block, solve_spd(block, u)
-
-    def _theta_without(self, gone, u):
-        theta = self.theta
-        if gone.size:
-            theta = theta - self._root[:, None] * (self._inverse[:, gone] @ u)
-            theta[gone] = 0.0
-        return theta
+            return self.theta, self.intercept, gone, None, self.theta[gone]
+        inverse = self._bordered_inverse()
+        block = inverse[np.ix_(gone, gone)]
+        if gone.size == self.active.size or not (block.diagonal() > SINGULAR).all():
+            return np.zeros_like(self.theta), self.intercept, gone, block, None
+        u = solve_spd(block, self.theta[gone] / self._root[gone, None])
+        theta = self.theta - self._root[:, None] * (inverse[:, gone] @ u)
+        theta[gone] = 0.0
+        intercept = self.intercept
+        if self.fit_intercept:
+            intercept = intercept - self._ones[gone] @ u / self._border
+        return theta, intercept, gone, block, u
 
     def without(self, rows):
         """Return coefficients and intercepts without `rows`."""
-        found = self._left_out(rows)
-        if found is None:
-            return np.zeros_like(self.coef), self.intercept
-        gone, _, u = found
-        return self._spread(self._theta_without(gone, u)), self._intercept_without(gone, u)
+        theta, intercept, *_ = self._leave_out(rows)
+        return self._spread(theta), intercept
 
-    def _intercept_without(self, gone, u):
-        if not (self.fit_intercept and gone.size):
-            return self.intercept
-        return self.intercept - self._ones[gone] @ u / self._border
+    def _values_without(self, rows, model):
+        """Return the values of `rows`: of active ones by u, of others by coefficients."""
+        theta, intercept, gone, _, u = model
+        out = np.repeat(intercept[None], rows.size, axis=0)
+        if u is None:
+            return out
+        is_active = self.curvature[rows] > 0
+        out[is_active] = self.aim[self.active[gone]] - u / self._root[gone, None]
+        off = rows[~is_active]
+        if off.size and self._in_features:
+            out[~is_active] += self.design.decisions(self._spread(theta), off)
+        elif off.size:
+            out[~is_active] += self.design.columns(self.active, off) @ theta
+        return out
 
-    def _at(self, rows, theta):
-        """Return the decision values of samples, given coefficients of the active ones."""
-        if not self._in_features:
-            return self.design.columns(self.active, rows) @ theta
-        return self.design.decisions(self._spread(theta), rows)
-
-    def _back(self, rows, slope):
-        """Return the derivatives by coefficients of active samples, given those by values."""
-        if not self._in_features:
-            return self.design.columns(self.active, rows).T @ slope
-        spread = np.zeros_like(self.aim)
-        spread[rows] = slope
-        return self.design.decisions(self.design.represents(spread), self.active)
-
-    def folds(self, folds):
-        """Return values for the models without each fold."""
-        out = np.empty((*folds.fold.shape, self.aim.shape[1]))
-        number, is_off = self.number, self.curvature == 0
-        for repeat, rows in folds.models():
-            found = self._left_out(rows)
-            if found is None:
-                out[repeat, rows] = self.intercept
-                continue
-            gone, _, u = found
-            at = self.active[gone]
-            out[repeat, at] = self.aim[at] - u / self._root[gone, None]
-            off = rows[is_off[rows]]
-            if off.size:
-                theta = self._theta_without(gone, u)
-                out[repeat, off] = self._at(off, theta) + self._intercept_without(gone, u)
-
-        def pull_back(slope):
-            self.check_number(number)
-            by_aim, by_log = np.zeros((2, *self.aim.shape))
-            forms = []
-            for repeat, rows in folds.models():
-                found = self._left_out(rows)
-                if found is not None:
-                    of_fold = self._differentiate(rows, slope[repeat], found, by_aim, by_log)
-                    forms.append(of_fold)
-            return Adjoint(by_aim, by_log, forms)
-
-        return Values(out, pull_back)
-
-    def _differentiate(self, rows, slope, left_out, by_aim, by_log):
-        """Add the adjoint of one fold, and return its form."""
-        gone, block, u = left_out
-        n_active, root = self.active.size, self._root[:, None]
-        off = rows[self.curvature[rows] == 0]
-        z = np.zeros((n_active, self.aim.shape[1]))
+    def _differentiate_without(self, rows, model, slope):
         left = np.zeros_like(self.aim)
-        if off.size:
-            left[off] = slope[off]
-            right = root * self._back(off, slope[off])
-            right[gone] = 0.0
-            z = self._bordered_inverse() @ right
-            if self.fit_intercept and n_active:
-                z += np.outer(self._ones / self._border, slope[off].sum(axis=0))
-        moved = -z
+        if model[-1] is None:
+            return Derivatives(left, left, [])
+        left[rows] = slope
+        if self._in_features:
+            by_theta = self.design.decisions(self.design.represents(left), self.active)
+        else:
+            by_theta = self.design.columns(self.active, rows).T @ slope
+        return self._differentiate(by_theta, left, slope, model)
+
+    def _differentiate_test(self, test, slope):
+        by_coef = test.represents(slope)
+        if self._in_features:
+            by_coef = self.design.decisions(by_coef)
+        model = self._leave_out(np.zeros(0, dtype=np.intp))
+        found = self._differentiate(by_coef[self.active], np.zeros_like(self.aim), slope, model)
+        coef = found.forms[0].coef
+        return replace(found, forms=[*found.forms, Form("test", slope.T, coef)])
+
+    def _differentiate(self, by_theta, left, slope, model):
+        """Return the derivatives of a function of values by a model.
+
+        Parameters
+        ----------
+        by_theta : ndarray of shape (n_active, n_outputs)
+            Its derivatives by the coefficients of active samples.
+        left : ndarray of shape (n_samples, n_outputs)
+            The same by the values of samples; overwritten.
+        slope : ndarray of shape (n_values, n_outputs)
+            The same by all values.
+        model : tuple
+            See `_leave_out`.
+        """
+        theta, _, gone, block, _ = model
+        root = self._root[:, None]
+        adjoint = self._unsolved(root * by_theta)
+        if self.fit_intercept and self.active.size:
+            rest = slope.sum(axis=0) - self._root @ adjoint
+            adjoint += np.outer(self._ones / self._border, rest)
         if gone.size:
-            g = slope[self.active[gone]] / root[gone] + z[gone]
-            moved += self._inverse[:, gone] @ solve_spd(block, g)
-        theta = self._theta_without(gone, u)
-        left[self.active] = root * moved
-        kept = np.ones(n_active, dtype=bool)
-        kept[gone] = False
-        alpha = left[self.active[kept]]
-        by_aim[self.active[kept]] -= alpha
-        by_log[self.active[kept]] -= alpha * theta[kept] / root[kept] ** 2
-        coef = np.zeros_like(left)
+            adjoint -= self._inverse[:, gone] @ solve_spd(block, adjoint[gone])
+            adjoint[gone] = 0.0
+        by_aim, by_log, coef = np.zeros((3, *self.aim.shape))
+        by_aim[self.active] = root * adjoint
+        by_log[self.active] = by_aim[self.active] * theta / root**2
         coef[self.active] = theta
-        return Form("samples", left.T, coef.T)
-
-    def predict(self, test):
-        """Return values of test samples."""
-        decision = test.decision(self.coef) + self.intercept
-        number = self.number
-
-        def pull_back(slope):
-            self.check_number(number)
-            by_coef = test.pull_back(slope)
-            if self._in_features:
-                by_coef = self.design.decisions(by_coef)
-            self._factorise(self.curvature)
-            root = self._root[:, None]
-            solved = self._unsolved(root * by_coef[self.active])
-            if self.fit_intercept and self.active.size:
-                rest = slope.sum(axis=0) - self._root @ solved
-                solved += np.outer(self._ones / self._border, rest)
-            by_aim, by_log, theta = np.zeros((3, *self.aim.shape))
-            by_aim[self.active] = root * solved
-            by_log[self.active] = by_aim[self.active] * self.theta / root**2
-            theta[self.active] = self.theta
-            forms = [Form("samples", -by_aim.T, theta.T), Form("test", slope.T, theta.T)]
-            return Adjoint(by_aim, by_log, forms)
-
-        return Values(decision, pull_back)
+        return Derivatives(by_aim, by_log, [Form("samples", (left - by_aim).T, coef.T)])
 
 
 def eliminate_intercept(x, q, point):

@@ -5,10 +5,10 @@ from functools import singledispatch
 from typing import Any
 
 import numpy as np
-from sklearn.utils.extmath import safe_sparse_dot
 
 from optimargin.designs import FeatureDesign, LandmarkDesign, LinearGramDesign
 from optimargin.designs.base import SampleSpaceDesign
+from optimargin.designs.gram import centred_products
 from optimargin.problems import AdditiveProblem
 from optimargin.solvers import Newton
 from optimargin.training.designs import MadeDesign, make_design
@@ -46,7 +46,7 @@ class Rebuilt:
     projector: np.ndarray | None = None
 
     def coordinates(self, X, active):
-        """Return new samples as closed forms need them (`optimargin.held_out.left_out_models`).
+        """Return new samples as closed forms need them (`optimargin.held_out.of_fit`).
 
         Parameters
         ----------
@@ -80,11 +80,7 @@ def _(design: LandmarkDesign, rebuilt, X, active):
 
 @_coordinates.register
 def _(design: LinearGramDesign, rebuilt, X, active):
-    center, Y = design.center, rebuilt.X[active]
-    products = safe_sparse_dot(X, Y.T, dense_output=True).astype(np.float64, copy=False)
-    if center is None:
-        return products
-    return products - (X @ center)[:, None] - Y @ center + center @ center
+    return centred_products(X, rebuilt.X[active], design.center)
 
 
 @_coordinates.register

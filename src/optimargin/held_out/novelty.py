@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from optimargin.designs import GramDesign
+from optimargin.held_out.closed_form import point_near
 from optimargin.kernels.prepared import row_blocks
 from optimargin.solvers import Newton, NewtonCG
 from optimargin.systems import SampleSystem, system_of
@@ -128,40 +129,72 @@ def dividing_line(scores, count, rate):
 
 
 @dataclass(frozen=True)
-class LeaveOneOutReference:
-    """The models without one sample each: those of support vectors follow from one factor.
+class Reference:
+    """Scores of samples by models that they had no part in, which new samples are compared with.
+
+    The models without one sample each follow from one factor over the support vectors; those
+    without one fold each are stored.
 
     Attributes
     ----------
     scores : ndarray of shape (n_samples,)
-        Each by the model without the sample; first those of the support vectors.
+        Of models without one sample each, first those of the support vectors.
     shares : ndarray of shape (n_samples,)
         What each sample counts, as a share of all.
     total : ndarray of shape (1,)
         What all samples count.
-    root, change : ndarray of shape (n_support,)
-        The root of the curvature of each support vector, and how far the model moves when it
-        is left out (`optimargin.systems`).
+    root, change : ndarray of shape (n_support,) or None
+        Of models without one sample each: the root of the curvature of each support vector, and
+        how far the model moves when it is left out (`optimargin.systems`).
+    fold : ndarray of shape (n_samples,) or None
+        Of models without one fold each: integers from 0.
+    coef : ndarray of shape (n_folds, n_support) or None
+        Their coefficients of the support vectors.
     """
 
     scores: np.ndarray
     shares: np.ndarray
     total: np.ndarray
-    root: np.ndarray
-    change: np.ndarray
+    root: Any = None
+    change: Any = None
+    fold: Any = None
+    coef: Any = None
+
+    @property
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The same as plain arrays, which model files hold."""
+        return {name: values for name, values in vars(self).items() if values is not None}
 
     def check(self, n_support):
         """Raise ValueError for parts that do not fit together."""
-        shapes = {"total": (1,), "root": (n_support,), "change": (n_support,)}
-        _check_parts(self.scores.size, shapes, **as_arrays(self))
+        shapes: dict = {"total": (1,), "root": (n_support,), "change": (n_support,)}
+        if self.coef is not None:
+            shapes["coef"] = (len(self.coef), n_support)
+        for name, values in self.arrays.items():
+            shape = shapes.get(name, (self.scores.size,))
+            if values.shape != shape or not np.isfinite(values).all():
+                raise ValueError(f"the {name} of the reference of p-values are damaged")
+        if self.coef is not None and not ((self.fold >= 0) & (self.fold < len(self.coef))).all():
+            raise ValueError("the folds of the reference of p-values are damaged")
+        total = self.total[0]
+        if (self.shares < 0).any() or abs(self.shares.sum() - 1) > 1e-6 or not 0 < total < _MOST:
+            raise ValueError("the counts of the reference of p-values are damaged")
 
     def p_values(self, model, X, decision):
         """Return the p-values of the rows of `X`, whose scores are `decision`."""
+        # What decision values have to reach to count as equal to scores.
+        reached = self.scores - _TIE * np.abs(self.scores)
+        compare = self._with_each if self.fold is None else self._with_folds
+        # The shares of the total are counts of samples, which are exact.
+        count = np.round(compare(model, X, decision, reached) * self.total, _DIGITS)
+        return (1.0 + count) / (1.0 + self.total)
+
+    def _with_each(self, model, X, decision, reached):
+        """Return the share of the samples that rows do not score above, without one each."""
         n_support = self.root.size
-        reached = _lowered(self.scores)
-        out = _counted(reached[n_support:], self.shares[n_support:], decision)
+        out = self._counted(slice(n_support, None), reached, decision)
         if n_support == 0:
-            return _as_p_values(out, self.total)
+            return out
         vectors = model.vectors.astype(np.float64)
         K = np.ascontiguousarray(model.kernel(vectors), dtype=np.float64)
         system = SampleSystem(GramDesign(K), fit_intercept=False)
@@ -174,70 +207,25 @@ class LeaveOneOutReference:
             tie = _TIE * np.abs(moved)  # of scores that are zero but for rounding
             is_reached = reached[:n_support] <= decision[rows, None] - moved + tie
             out[rows] += is_reached @ self.shares[:n_support]
-        return _as_p_values(out, self.total)
+        return out
 
-
-@dataclass(frozen=True)
-class FoldReference:
-    """The models without one fold each.
-
-    Attributes
-    ----------
-    scores : ndarray of shape (n_samples,)
-        Each by the model without the fold of the sample.
-    shares, total : ndarray of shape (n_samples,), (1,)
-        As in `LeaveOneOutReference`.
-    fold : ndarray of shape (n_samples,)
-        Integers from 0.
-    coef : ndarray of shape (n_folds, n_support)
-        Coefficients of the support vectors.
-    """
-
-    scores: np.ndarray
-    shares: np.ndarray
-    total: np.ndarray
-    fold: np.ndarray
-    coef: np.ndarray
-
-    def check(self, n_support):
-        """Raise ValueError for parts that do not fit together."""
-        shapes = {"total": (1,), "coef": (len(self.coef), n_support)}
-        _check_parts(self.scores.size, shapes, **as_arrays(self))
-        if not ((self.fold >= 0) & (self.fold < len(self.coef))).all():
-            raise ValueError("the folds of the reference of p-values are damaged")
-
-    def p_values(self, model, X, decision):
-        """Return the p-values of the rows of `X`."""
+    def _with_folds(self, model, X, decision, reached):
+        """Return the same by the models without one fold each."""
         none = np.zeros(len(self.coef), dtype=self.coef.dtype)
         decisions = replace(model, dual_coef=self.coef, intercept=none).scores(X)
-        out = np.zeros(X.shape[0])
-        reached = _lowered(self.scores)
-        for k in range(len(self.coef)):
-            some = self.fold == k
-            out += _counted(reached[some], self.shares[some], decisions[:, k])
-        return _as_p_values(out, self.total)
+        return sum(
+            self._counted(self.fold == k, reached, of_fold) for k, of_fold in enumerate(decisions.T)
+        )
+
+    def _counted(self, some, reached, decision):
+        """Return the summed shares of `some` samples whose scores are reached."""
+        scores = reached[some]
+        order = np.argsort(scores)
+        summed = np.append(0.0, np.cumsum(self.shares[some][order]))
+        return summed[np.searchsorted(scores[order], decision, side="right")]
 
 
-def _as_p_values(shares, total):
-    """Return ``(1 + count) / (1 + total)`` of shares of the total; counts of samples are exact."""
-    return (1.0 + np.round(shares * total, _DIGITS)) / (1.0 + total)
-
-
-def _lowered(scores):
-    """Return what decision values have to reach to count as equal to scores."""
-    return scores - _TIE * np.abs(scores)
-
-
-def _counted(scores, shares, decision):
-    """Return the shares of the scores up to each of some decision values, summed."""
-    order = np.argsort(scores)
-    summed = np.append(0.0, np.cumsum(shares[order]))
-    return summed[np.searchsorted(scores[order], decision, side="right")]
-
-
-def as_arrays(reference) -> dict[str, np.ndarray]:
-    """Return a reference as plain arrays, which model files hold."""
-    return {name: getattr(reference, name) for name in reference.__dataclass_fields__}
+_KINDS = ({"root", "change"}, {"fold", "coef"})  # what a reference has beside its scores
 
 
 def from_arrays(arrays, n_support):
@@ -248,22 +236,11 @@ def from_arrays(arrays, n_support):
     )
     if not is_plain:
         raise ValueError("the reference of p-values holds something else than numbers")
-    for kind in (LeaveOneOutReference, FoldReference):
-        if arrays.keys() == set(kind.__dataclass_fields__):
-            reference: Any = kind(**arrays)
-            reference.check(n_support)
-            shares, total = reference.shares, reference.total[0]
-            if (shares < 0).any() or abs(shares.sum() - 1) > 1e-6 or not 0 < total < _MOST:
-                raise ValueError("the counts of the reference of p-values are damaged")
-            return reference
-    raise ValueError(f"the reference of p-values has the parts {sorted(arrays)}")
-
-
-def _check_parts(n_samples, shapes, **arrays):
-    """Raise ValueError for arrays that are not finite or have other shapes."""
-    for name, values in arrays.items():
-        if values.shape != shapes.get(name, (n_samples,)) or not np.isfinite(values).all():
-            raise ValueError(f"the {name} of the reference of p-values are damaged")
+    if not any(arrays.keys() == {"scores", "shares", "total"} | kind for kind in _KINDS):
+        raise ValueError(f"the reference of p-values has the parts {sorted(arrays)}")
+    reference = Reference(**arrays)
+    reference.check(n_support)
+    return reference
 
 
 @dataclass(frozen=True)
@@ -276,9 +253,9 @@ class Calibration:
         The threshold of scores.
     scores : ndarray of shape (n_samples,)
         The scores it comes from.
-    models : list of Solution
+    models : list of Point
         Those that are stored beside the model, if any.
-    reference : LeaveOneOutReference, FoldReference or None
+    reference : Reference or None
         Over all samples, in their order; its coefficients are those of `models`, once these
         are expressed by support vectors. None where no new samples will be asked about.
     """
@@ -299,23 +276,16 @@ class Calibration:
         """
         model, others = fit.model.split(1)
         reference = self.reference
-        if reference is None:
-            return replace(fit, calibrated=_attributes(self.offset, scores=self.scores))
         if self.models:
             reference = replace(reference, coef=others.dual_coef)
-        else:
+        elif reference is not None:
             support = np.searchsorted(rows, model.support)
-            is_other = np.ones(rows.size, dtype=bool)
-            is_other[support] = False
-            order = np.concatenate([support, np.flatnonzero(is_other)])
-            reference = LeaveOneOutReference(
-                reference.scores[order],
-                reference.shares[order],
-                reference.total,
-                reference.root[support],
-                reference.change[support],
-            )
-        return replace(fit, model=model, calibrated=_attributes(self.offset, reference))
+            order = np.append(support, np.delete(np.arange(rows.size), support))
+            by_sample = {"scores": order, "shares": order, "root": support, "change": support}
+            parts = reference.arrays
+            reference = replace(reference, **{k: parts[k][by_sample[k]] for k in by_sample})
+        calibrated = _attributes(self.offset, reference, self.scores)
+        return replace(fit, model=model, calibrated=calibrated)
 
 
 @dataclass(frozen=True)
@@ -351,12 +321,10 @@ class Calibrator:
         plan = plan_calibration(problem.design, n_active, kernel)
         system = system_of(problem, point) if plan.closed_form else None
         reference: Any = None if system is None else _without_each(system, count)
-        scores = None if system is None else reference.scores
-        models: list = []
+        scores, models = getattr(reference, "scores", None), []
         if scores is None or (self.novelty and not plan.stores_leave_one_out):
             reference, models = _without_folds(problem, point, system, count, plan.n_folds, options)
-        if scores is None:
-            scores = reference.scores
+        scores = reference.scores if scores is None else scores
         offset = self._offset(scores, count, notify)
         if not self.novelty:
             return Calibration(offset, scores, [], None)
@@ -379,7 +347,8 @@ class Calibrator:
         reference = None
         if self.novelty:
             shares, total = _shares(count[used])
-            reference = FoldReference(scores[used], shares, total, fold[used], others.dual_coef)
+            models: dict = {"fold": fold[used], "coef": others.dual_coef}
+            reference = Reference(scores[used], shares, total, **models)
         return replace(
             fit,
             model=model,
@@ -407,7 +376,7 @@ def _attributes(offset, reference=None, scores=None):
     """Return what a fitted estimator keeps: a reference, or else the scores of its samples."""
     if reference is None:
         return {"offset_": offset, "held_out_scores_": scores}
-    return {"offset_": offset, "_reference": as_arrays(reference)}
+    return {"offset_": offset, "_reference": reference.arrays}
 
 
 def _shares(count):
@@ -423,26 +392,23 @@ def _without_each(system, count):
     change, _ = system.changes(share)
     moves = np.zeros(count.size)
     moves[system.active] = change[:, 0] * share[system.active]
-    root = np.sqrt(system.curvature)
     shares, total = _shares(count)
-    return LeaveOneOutReference(scores, shares, total, root, moves)
+    return Reference(scores, shares, total, root=np.sqrt(system.curvature), change=moves)
 
 
 def _without_folds(problem, point, system, count, n_folds, options):
     """Return the models without one fold each; they begin at closed forms where there are any."""
     n_samples = count.size
     fold = np.random.default_rng(options.seed).permutation(n_samples) % min(n_folds, n_samples)
-    scores = np.empty(n_samples)
-    models = []
+    solver = (NewtonCG if system is None else Newton)(tol=options.tol, max_iter=options.max_iter)
+    scores, models = np.empty(n_samples), []
     for k in range(fold.max() + 1):
         rows = np.flatnonzero(fold == k)
         if system is None:
-            solver: Any = NewtonCG(tol=options.tol, max_iter=options.max_iter)
             start = np.where(fold == k, 0.0, point.coef)
         else:
-            solver = Newton(tol=options.tol, max_iter=options.max_iter)
             start = system.without(rows)[0][:, 0]
-        models.append(solver.solve(problem.without(rows), start, 0.0))
-        scores[rows] = problem.design.decision(models[-1].coef)[rows]
+        models.append(point_near(problem.without(rows), start, 0.0, solver))
+        scores[rows] = models[-1].decision[rows]
     shares, total = _shares(count)
-    return FoldReference(scores, shares, total, fold, np.empty((0, 0))), models
+    return Reference(scores, shares, total, fold=fold), models
