@@ -2,36 +2,49 @@
 
 import numpy as np
 
-
-def with_point(table, point, score, plain_score):
-    """Return the results with one more point, which is the chosen one."""
-    table = dict(table)
-    for name, value in point.items():
-        # Tables are of numbers: widths per feature are shown by their mean.
-        shown = value if np.ndim(value) == 0 else float(np.exp(np.log(value).mean()))
-        table[f"param_{name}"] = np.append(table[f"param_{name}"], shown)
-    table["params"] = [*table["params"], point]
-    table["mean_test_score"] = np.append(table["mean_test_score"], score)
-    table["is_finalist"] = np.append(table["is_finalist"], True)
-    table["rank_test_score"] = np.append(table["rank_test_score"] + 1, 1)
-    return {"cv_results_": table, **choice(table, len(table["params"]) - 1, plain_score)}
+from optimargin._ties import place_of_best, ranks
 
 
-def choice(table, index, plain_score):
-    """Return what is said about the chosen point.
+def results_of(points, scores, plain_scores, roughness, levels=None):
+    """Return `cv_results_`, and what is said about the chosen point.
+
+    Ties share a rank, as equal scores do in scikit-learn's searches: the chosen point is one of
+    those of rank one.
 
     Parameters
     ----------
-    table : dict
-        `cv_results_`.
-    index : int
-    plain_score : float
+    points : list of dict
+    scores : ndarray of shape (n_points,)
+        What points are chosen by.
+    plain_scores : ndarray of shape (n_points,)
         What `score` measures, of held-out predictions.
+    roughness : callable
+        Of a point; see `Objective.roughness`.
+    levels : ndarray of shape (n_points,), default=None
+        Points of a higher one rank before all others (`optimargin.selection.stages.Judged`).
     """
+    # Tables are of numbers: widths per feature are shown by their mean.
+    shown = [{name: _mean(value) for name, value in point.items()} for point in points]
+    table: dict = {f"param_{name}": np.array([p[name] for p in shown]) for name in points[0]}
+    table["params"] = points
+    table["mean_test_score"] = scores
+    level = np.zeros(len(points), dtype=int) if levels is None else levels
+    if levels is not None:
+        table["is_finalist"] = level > 0
+    rank = table["rank_test_score"] = np.empty(len(points), dtype=int)
+    for k in np.unique(level):
+        rank[level == k] = np.count_nonzero(level > k) + ranks(scores[level == k])
+    top = np.flatnonzero(level == level.max())
+    best = int(top[place_of_best(scores[top], lambda k: roughness(shown[top[k]]))])
     return {
-        "best_index_": int(index),
-        "best_params_": dict(table["params"][index]),
-        "held_out_score_": float(plain_score),
-        "best_score_": float(table["mean_test_score"][index]),
-        **{f"{name}_": value for name, value in table["params"][index].items()},
+        "cv_results_": table,
+        "best_index_": best,
+        "best_params_": dict(points[best]),
+        "held_out_score_": float(plain_scores[best]),
+        "best_score_": float(scores[best]),
+        **{f"{name}_": value for name, value in points[best].items()},
     }
+
+
+def _mean(value):
+    return value if np.ndim(value) == 0 else float(np.exp(np.log(value).mean()))

@@ -1,6 +1,5 @@
 """What the estimators that choose their own parameters share."""
 
-import time
 from abc import ABCMeta, abstractmethod
 from copy import copy
 from functools import wraps
@@ -23,39 +22,35 @@ from sklearn.utils.metadata_routing import (
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from optimargin._checks import check_sparse, check_weights, checked_splits
-from optimargin._ties import place_of_best, ranks
 from optimargin._warnings import warn_user
 from optimargin.designs import canonical
 from optimargin.estimators._base import BaseLearner
 from optimargin.estimators._callbacks import CallbackSupportMixin, FitTasks, with_callbacks
 from optimargin.estimators._classifier import CLASS_WEIGHT, Classifier, no_probabilities
 from optimargin.estimators._doc_link import DocLinkMixin
+from optimargin.estimators._further_steps import further_steps
 from optimargin.estimators._forms import KERNEL_CONSTRAINTS, LandmarkForm
 from optimargin.estimators._probabilities import HeldOutDecision
 from optimargin.estimators._relevance import Relevance, relevance_of
-from optimargin.estimators._search_results import choice
+from optimargin.estimators._search_results import results_of
 from optimargin.estimators._store import StoreMixin, public_attributes
 from optimargin.kernels import KernelChoice
 from optimargin.objectives import Objective
+from optimargin.selection.clock import Clock, StopSearch
 from optimargin.selection.criteria import (
     CRITERIA,
     Accuracy,
     Criterion,
-    ScoreError,
     SmoothAccuracy,
-    describe_point,
     make_criterion,
+    reported,
+    scored,
 )
 from optimargin.selection.data import SelectionData
 from optimargin.selection.grid import make_grid, run_grid
-from optimargin.selection.progress import Progress
-from optimargin.selection.search import (
-    N_FINALISTS,
-    HeldOutLoss,
-    StopSearch,
-    search,
-    search_threads,
-)
+from optimargin.selection.loss import HeldOutLoss
+from optimargin.selection.search import search, search_threads
+from optimargin.selection.stages import FURTHER, Findings
 from optimargin.tasks import Classification, Regression, Task
 
 # Scorers that routing is told of where our own criteria decide: they take the same metadata.
@@ -271,13 +266,11 @@ class BaseSelectionCV(
     def _search_grid(self, data, split_params, grid, tasks):
         """Score all grid points; return the results and, of given folds, held-out values."""
         splits = self._splits(data, split_params)
-        criterion = self._criterion(has_grid=True)
+        criterion, plain = self._criterion(has_grid=True), self._plain_criterion()
         n_splits = 1 if splits is None else len(splits)
-        plain = self._plain_criterion()
-        scores = np.full((n_splits, len(grid)), np.nan)
-        plain_scores = np.full((n_splits, len(grid)), np.nan)
+        scores, plain_scores = np.full((2, n_splits, len(grid)), np.nan)
         used = np.flatnonzero(data.weight)
-        progress = Progress(type(self).__name__, scores.size, "fits", self.verbose > 0)
+        clock = self._clock(scores.size, "fits", lambda: tasks.tick("points"))
 
         def visit(s, refitter, places, objectives):
             if splits is None:
@@ -288,24 +281,23 @@ class BaseSelectionCV(
             where = f"split {s}" if splits is not None else "the grid"
             truth = data.truth(rows, f"The samples scored at {where}")
             points = [grid.points[place] for place in places]
-            scores[s, places] = _scored(criterion, decisions, truth, points)
-            plain_scores[s, places] = [_score_or_nan(plain, d, truth) for d in decisions]
-            progress.step(n_steps=len(places))
-            if tasks.tick("points"):
-                raise StopSearch
+            scores[s, places] = scored(criterion, decisions, truth, points)
+            plain_scores[s, places] = [reported(plain, d, truth) for d in decisions]
+            clock.step(n_steps=len(places))
+            clock.check()
 
         def results():
             mean = np.ascontiguousarray(scores.T).mean(axis=1)
             if np.isnan(mean).all():  # stopped so early that no point has been through all splits
                 n_scored = np.isfinite(scores).sum(axis=0)
                 mean = np.where(n_scored, np.nansum(scores, axis=0) / np.maximum(n_scored, 1), mean)
-            table = _table(grid.points, mean)
+            roughness = self._objective_type.roughness
+            found = results_of(grid.points, mean, plain_scores.mean(axis=0), roughness)
             if splits is not None:
+                table = found["cv_results_"]
                 table["std_test_score"] = scores.std(axis=0)
-                for s in range(n_splits):
-                    table[f"split{s}_test_score"] = scores[s]
-            best = grid.smoothest_best(mean)
-            return {"cv_results_": table, **choice(table, best, plain_scores[:, best].mean())}
+                table |= {f"split{s}_test_score": scores[s] for s in range(n_splits)}
+            return found
 
         try:
             run_grid(data, grid, splits, visit, self.n_jobs)
@@ -320,132 +312,54 @@ class BaseSelectionCV(
             return found, None
         return found, held_out_at(data, splits, grid.points[found["best_index_"]])
 
-    def _search(self, data, split_params, tasks):
+    def _clock(self, n_steps, unit, tick, max_time=None):
+        """Return the clock of a search."""
+        name, verbose = type(self).__name__, self.verbose > 0
+        return Clock(name, n_steps, unit, verbose=verbose, max_time=max_time, tick=tick)
+
+    def _search(self, whole, split_params, tasks):
         """Search without a grid; return the results and the held-out values of the chosen point.
 
         There are none where the search has seen some of the samples only, unless further steps
         found some.
         """
-        whole = data
         random_state = check_random_state(self.random_state)
+        data = whole
         if self.cv is None:
-            data = data.searched(self.max_samples, random_state)
+            data = whole.searched(self.max_samples, random_state)
         splits = self._splits(data, split_params)
         criterion = self._criterion(False, np.unique(data.strata).size)
-        guide = criterion.guide
-        loss = HeldOutLoss(data, splits, random_state, guide)
-        start = time.monotonic()
-        limit = np.inf if self.max_time is None else self.max_time
-        n_judged = min(N_FINALISTS, 1 + self.max_evals // 10, self.max_evals - 1)
-        progress = Progress(type(self).__name__, self.max_evals, "evaluations", self.verbose > 0)
-        coordinates: list[np.ndarray] = []
-        points: list[dict] = []
-        scores: list[float] = []
-        plain = self._plain_criterion()
-        plain_scores: list[float] = []
-        is_finalist: list[bool] = []
-        held_out: list[HeldOutDecision] = []
-
-        def visit(evaluation, judge=None):
-            point = loss.parameters(evaluation.x)
-            value = 1.0 - evaluation.loss
-            truth = (judge or loss).truth
-            if criterion is not guide:
-                value = _scored(criterion, evaluation.decision[None], truth, [point])[0]
-            plain_scores.append(_score_or_nan(plain, evaluation.decision, truth))
-            coordinates.append(evaluation.x)
-            points.append(point)
-            scores.append(value)
-            is_finalist.append(judge is not None)
-            held_out.append(HeldOutDecision(truth.rows, evaluation.decision))
-            progress.step(f", best objective {scores[chosen()]:.4f}")
-            if tasks.tick("evaluation"):
-                raise StopSearch
-
-        def chosen():
-            # Of points that were judged once more, where there are any.
-            among = np.flatnonzero(is_finalist) if any(is_finalist) else np.arange(len(scores))
-            roughness = data.objective_type.roughness
-            best = place_of_best(np.take(scores, among), lambda k: roughness(points[among[k]]))
-            return among[best]
+        roughness = self._objective_type.roughness
+        findings = Findings(criterion, self._plain_criterion(), roughness)
+        clock = self._clock(
+            self.max_evals, "evaluations", lambda: tasks.tick("evaluation"), self.max_time
+        )
+        loss = HeldOutLoss(data, splits, random_state, criterion.guide)
+        clock.later, go_on = further_steps(self, loss, whole)
 
         def results():
-            table = _table(points[: len(scores)], np.array(scores), np.array(is_finalist))
-            best = chosen()
-            return {"cv_results_": table, **choice(table, best, plain_scores[best])}
+            points, scores, plain, levels = (
+                [getattr(each, name) for each in findings.all]
+                for name in ("point", "score", "plain", "level")
+            )
+            return results_of(points, np.array(scores), plain, roughness, np.array(levels))
 
         try:
             with search_threads(data):
-                looks = loss.looks(random_state)
-                budget = self.max_evals - n_judged
-                evaluations = search(
-                    loss,
-                    budget,
-                    random_state,
-                    visit,
-                    looks,
-                    loss.middle(random_state),
-                    limit,
-                    progress.expect,
-                )
-                finalists = loss.finalists(evaluations, scores)[:n_judged]
-                judge = loss.judge(finalists) if time.monotonic() < start + limit else loss
-                if judge is loss:
-                    finalists = finalists[:1]  # which tells nothing new about the others
-                for x in finalists:
-                    visit(judge(x, gradient=False)[0], judge)
-            progress.end(f", best objective {scores[chosen()]:.4f}")
-        except StopSearch:
-            pass
+                search(loss, self.max_evals, random_state, findings, clock)
+            clock.later = 0
+            if go_on is not None:
+                go_on(findings, criterion, clock)
         except KeyboardInterrupt:
-            if scores:
+            if findings.all:
                 self._keep(results())
             raise
-        found = results()
-        best = found["best_index_"]
-        try:
-            found, decision = self._refined(
-                found, held_out[best], loss, coordinates[best], whole, tasks, start + limit
-            )
-        except KeyboardInterrupt:
-            self._keep(found)
-            raise
-        is_of_some = decision is held_out[best] and data.n_samples < whole.n_samples
-        return found, None if is_of_some else decision
-
-    def _refined(self, found, held_out, loss, x, whole, tasks, deadline):
-        """Return the results of a search, and held-out values, after further steps, if any.
-
-        Parameters
-        ----------
-        found : dict
-            The results.
-        held_out : HeldOutDecision
-            At the chosen point, of the samples that were searched.
-        loss : HeldOutLoss
-        x : ndarray of shape (n_parameters,)
-            Coordinates of the chosen point.
-        whole : SelectionData
-            All samples.
-        tasks : FitTasks
-        deadline : float
-            Of the clock of `time.monotonic`, after which no step is begun.
-        """
-        return found, held_out
-
-    def _further_steps(self, n_steps, unit, tasks, deadline):
-        """Return the progress of further steps, and what to call before each of them.
-
-        That raises `StopSearch` where a callback or the time has ended the search.
-        """
-        progress = Progress(type(self).__name__, n_steps, unit, self.verbose > 0)
-
-        def tick():
-            progress.step()
-            if tasks.tick("evaluation") or time.monotonic() > deadline:
-                raise StopSearch
-
-        return progress, tick
+        best = findings.chosen
+        clock.end(f", best objective {best.score:.4f}")
+        is_of_some = best.level < FURTHER and data.n_samples < whole.n_samples
+        if is_of_some or best.decision is None:
+            return results(), None
+        return results(), HeldOutDecision(best.truth.rows, best.decision)
 
     def _route(self, sample_weight, params):
         """Return what goes to the splitter and to the scorer."""
@@ -524,51 +438,6 @@ def _scorable(rows, weight):
     rows = np.asarray(rows)
     kept = rows[weight[rows] > 0]
     return kept if kept.size else rows
-
-
-def _scored(criterion, decisions, truth, points):
-    """Return the scores of several points; an error says at which of them it occurred.
-
-    One of the user's own scorer is not changed: a note says it.
-    """
-    scores: list[float] = []
-    try:
-        for score in criterion.score_path(decisions, truth):
-            scores.append(score)
-    except ScoreError as error:
-        where = describe_point(points[len(scores)])
-        raise ScoreError(f"At {where}: {error}") from error
-    except Exception as error:
-        error.add_note(f"At {describe_point(points[len(scores)])}.")
-        raise
-    return scores
-
-
-def _table(points, mean, is_finalist=None):
-    """Return `cv_results_`; points that were judged once more rank before all others.
-
-    Ties share a rank, as equal scores do in scikit-learn's searches: the chosen point is one of
-    those of rank one.
-    """
-    table: dict = {f"param_{name}": np.array([p[name] for p in points]) for name in points[0]}
-    table["params"] = points
-    table["mean_test_score"] = mean
-    if is_finalist is None:
-        table["rank_test_score"] = ranks(mean)
-        return table
-    table["is_finalist"] = is_finalist
-    table["rank_test_score"] = np.empty(len(mean), dtype=int)
-    table["rank_test_score"][is_finalist] = ranks(mean[is_finalist])
-    table["rank_test_score"][~is_finalist] = is_finalist.sum() + ranks(mean[~is_finalist])
-    return table
-
-
-def _score_or_nan(criterion, decision, truth):
-    """Return a score that is told, not chosen by: too few samples leave it unknown."""
-    try:
-        return criterion.score(decision, truth)
-    except ValueError:
-        return np.nan
 
 
 class KernelSelectionCV(Relevance, BaseSelectionCV):

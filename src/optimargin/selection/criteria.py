@@ -596,3 +596,29 @@ class _Decided(ClassifierMixin, BaseEstimator):
 def describe_point(point):
     """Return a grid point in words."""
     return ", ".join(f"{name}={value:g}" for name, value in point.items())
+
+
+def scored(criterion, decisions, truth, points):
+    """Return the scores of several points; an error says at which of them it occurred.
+
+    One of the user's own scorer is not changed: a note says it.
+    """
+    scores: list[float] = []
+    try:
+        for score in criterion.score_path(decisions, truth):
+            scores.append(score)
+    except ScoreError as error:
+        where = describe_point(points[len(scores)])
+        raise ScoreError(f"At {where}: {error}") from error
+    except Exception as error:
+        error.add_note(f"At {describe_point(points[len(scores)])}.")
+        raise
+    return scores
+
+
+def reported(criterion, decision, truth):
+    """Return a score that is reported, not used for selection: too few samples leave it unknown."""
+    try:
+        return criterion.score(decision, truth)
+    except ValueError:
+        return np.nan

@@ -1,73 +1,95 @@
-"""What a held-out loss is made of: samples that are held out, and kernel values of any width."""
+"""What a held-out loss is made of: samples that are held out, and kernel values of any width.
+
+With Z the rows divided by widths per feature, s_ab the squared distances of Z and K_ab = k(s_ab), a
+function of held-out decision values has derivatives G_ab by K_ab: sums of adjoints times
+coefficients over all models without a fold. With W = G k'(s) + (G k'(s))',
+
+    d loss / d log gamma_j = sum_ab G_ab k'(s_ab) (z_aj - z_bj)^2
+                           = sum_a z_aj^2 (sum_b W_ab) - sum_a z_aj (W Z)_aj,
+
+for all features together one product of matrices.
+"""
 
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 
 from optimargin.held_out.search_designs import LandmarkFeatures
+from optimargin.kernels import squared_distances
+
+_LN2 = float(np.log(2.0))
 
 
-class KernelValues:
-    """Kernel values of samples at one width after another.
-
-    Parameters
-    ----------
-    distances : ndarray of shape (n_samples, n_samples)
-        Squared.
-    of_test : ndarray of shape (n_test, n_samples), default=None
-        Squared distances of test samples.
-    """
-
-    def __init__(self, distances, of_test=None):
-        self._distances, self._of_test = distances, of_test
-        self._last: Any = None
-
-    def change(self, refitter, kernel, gradient):
-        """Let a refitter go on with another kernel; a gradient may be wanted."""
-        K = kernel.of_distances(self._distances)
-        K_test = None if self._of_test is None else kernel.of_distances(self._of_test)
-        self._last = kernel, K, K_test
-        refitter.change_kernel(K, K_test)
-
-    def slopes(self):
-        """Return derivatives of the last kernel values by the logarithm of the width."""
-        kernel, K, K_test = self._last
-        slopes = {"samples": kernel.width_slope(self._distances, K)}
-        if K_test is not None:
-            slopes["test"] = kernel.width_slope(self._of_test, K_test)
-        return slopes
-
-
-class LandmarkValues:
-    """The same of samples with landmarks.
+class CommonWidth:
+    """Kernel values at one width after another.
 
     Parameters
     ----------
-    distances : ndarray of shape (n_samples, n_landmarks)
-        Squared; their type is the precision of products over samples.
-    between : ndarray of shape (n_landmarks, n_landmarks), float64
-        Squared distances between the landmarks.
+    kernel : KernelChoice
+    distances : dict of str to ndarray
+        Squared distances by what they are between, as in `Form.of`: "samples" and maybe "test", or
+        "landmarks" (with the samples; in the precision of products over these) and "between" them.
     """
 
-    def __init__(self, distances, between):
-        self._distances, self._between = distances, between
-        self._slopes: dict = {}
+    def __init__(self, kernel, distances):
+        self._kernel, self._distances = kernel, distances
+        self.slopes: dict[str, np.ndarray] = {}
 
-    def change(self, refitter, kernel, gradient):
-        """Let a refitter go on with another kernel; a gradient may be wanted."""
-        refitter.change_design(None)  # frees its memory for the new one
-        A, K = (kernel.of_distances(each) for each in (self._between, self._distances))
-        self._slopes = {}
-        if gradient:  # the values are overwritten
-            self._slopes = {
-                "landmarks": kernel.width_slope(self._distances, K),
-                "between": kernel.width_slope(self._between, A),
+    def change(self, refitter, gamma, gradient):
+        """Let a refitter go on with another width; a gradient may be wanted."""
+        kernel, of_landmarks = self._kernel.at(gamma), "landmarks" in self._distances
+        self.slopes = {}
+        if of_landmarks:
+            refitter.change_design(None)  # frees its memory for the new one
+        values = {name: kernel.of_distances(each) for name, each in self._distances.items()}
+        if gradient:  # now: the values of landmarks will be overwritten
+            self.slopes = {
+                name: kernel.width_slope(self._distances[name], K) for name, K in values.items()
             }
-        refitter.change_design(LandmarkFeatures(K, A))
+        if of_landmarks:
+            refitter.change_design(LandmarkFeatures(values["landmarks"], values["between"]))
+        else:
+            refitter.change_kernel(values["samples"], values.get("test"))
 
-    def slopes(self):
-        """Return derivatives of the last kernel values by the logarithm of the width."""
-        return self._slopes
+    def by_width(self, found):
+        """Return derivatives by the binary logarithms of the widths, given `Derivatives`."""
+        return np.array([_LN2 * found.by_width(self.slopes)])
+
+
+class FeatureWidths:
+    """The same at one width per feature.
+
+    Parameters
+    ----------
+    kernel : KernelChoice
+    X : {ndarray, CSR} of shape (n_samples, n_features)
+    """
+
+    def __init__(self, kernel, X):
+        self._kernel = kernel.at(1.0)
+        self._center = _dense(X).mean(axis=0)
+        self._rows = _dense(X) - self._center
+
+    def change(self, refitter, gamma, gradient):
+        """Let a refitter go on with other widths."""
+        self._root = np.sqrt(gamma)
+        self._Z = self._rows * self._root
+        self._squares = squared_distances(self._Z)
+        refitter.change_kernel(self._kernel.of_distances(self._squares))
+
+    def by_width(self, found):
+        """Return derivatives by the binary logarithms of the widths, given `Derivatives`."""
+        G = found.by_kernel(len(self._Z))
+        G *= self._kernel.profile_slope(self._squares)
+        W = G + G.T
+        by_log_gamma = W.sum(axis=1) @ self._Z**2 - np.einsum("ij,ij->j", self._Z, W @ self._Z)
+        return -2 * _LN2 * by_log_gamma  # gamma falls with the square of the width
+
+    def of_others(self, X):
+        """Return kernel values of other rows with the samples."""
+        Z = (_dense(X) - self._center) * self._root
+        return self._kernel.of_distances(squared_distances(Z, self._Z))
 
 
 class Part:
@@ -77,53 +99,36 @@ class Part:
     ----------
     rows : ndarray of shape (n_held_out,)
     refitter : Refitter
-    values : KernelValues or LandmarkValues, default=None
-        Where there is a width to change.
+    widths : CommonWidth or FeatureWidths, default=None
+        Where there are any to change.
     folds : Folds, default=None
         To be left out in closed form; test samples are predicted when not given.
     """
 
-    def __init__(self, rows, refitter, values=None, folds=None):
-        self.rows, self.refitter, self._values, self._folds = rows, refitter, values, folds
+    def __init__(self, rows, refitter, widths=None, folds=None):
+        self.rows, self.refitter, self._widths, self._folds = rows, refitter, widths, folds
 
-    def held_out(self, objective, kernel, gradient):
+    def held_out(self, objective, gamma, gradient):
         """Return the held-out decision values at a point."""
-        if self._values is not None:
-            self._values.change(self.refitter, kernel, gradient)
-        solved = self.refitter.solve(objective)
+        solved = self._solve(objective, gamma, gradient)
         return solved.predict_test() if self._folds is None else solved.leave_folds_out(self._folds)
 
+    def _solve(self, objective, gamma, gradient=False):
+        if self._widths is not None:
+            self._widths.change(self.refitter, gamma, gradient)
+        return self.refitter.solve(objective)
+
     def derivatives(self, held_out, slope):
-        """Return derivatives by the loss and by the logarithm of the width."""
+        """Return derivatives by the parameters of the loss, and by the logarithms of widths."""
         found = held_out.derivatives(slope.reshape(held_out.decision.shape))
-        by_width = 0.0 if self._values is None else found.by_width(self._values.slopes())
+        by_width = np.empty(0) if self._widths is None else self._widths.by_width(found)
         return found.by_loss, by_width
 
-
-def closed_form_part(data, gamma, used, folds, random_state):
-    """Return all samples, held out fold by fold in closed form.
-
-    Parameters
-    ----------
-    data : SelectionData
-    gamma : float or None
-    used : ndarray
-        The samples of positive weight, which the folds are of.
-    folds : Folds
-    random_state : RandomState
-        Draws landmarks.
-    """
-    refitter, values = data.folds_refitter(gamma, folds, random_state)
-    if values is None and data.kernel.kind.has_width:
-        values = KernelValues(data.distances_between(used, used))
-    return Part(np.tile(used, folds.fold.shape[0]), refitter, values, folds)
+    def decide(self, objective, gamma, X):
+        """Return decision values of other rows for the model of all samples, by their widths."""
+        solved = self._solve(objective, gamma)
+        return self._widths.of_others(X) @ solved.coef.T + solved.intercept
 
 
-def exact_part(data, gamma, train, test):
-    """Return the samples of one split, held out by fitting without them."""
-    values = None
-    if data.kernel.kind.has_width:
-        kept, _ = data.part_targets(train)
-        between = data.distances_between
-        values = KernelValues(between(kept, kept), between(test, kept))
-    return Part(test, data.refitter(gamma, train, test), values)
+def _dense(X) -> Any:
+    return np.asarray(X.toarray() if issparse(X) else X, dtype=np.float64)

@@ -1,0 +1,287 @@
+"""One minus a held-out score, as a function of parameters, with its gradient.
+
+For the ODM the parameters are x = (log2 C1, log2 C2/C1, D), penalties in units of the data, and,
+for a radial kernel, the base-2 logarithm of its width in units of the mean distance, or those of a
+width per feature; other objectives have their own (`optimargin.objectives`). The score is that of a
+criterion (`optimargin.selection.criteria`) of held-out decision values. For additive objectives
+these are, by default, those of repeated, stratified folds in closed form, so that one evaluation
+costs about two fits whatever the number of folds; else those of exact fits to given splits. Both
+are differentiated exactly, by one adjoint solve per fold on the active set.
+
+As many widths as features fit chance, too. So widths per feature have a penalty,
+
+    PENALTY / n_samples * sum_j (log2 width_j - mean)^2,
+
+which is a normal prior and so counts less the more samples there are per feature.
+"""
+
+from copy import copy
+
+import numpy as np
+
+from optimargin.kernels import gamma_of_width
+from optimargin.selection.criteria import Criterion, SmoothAccuracy
+from optimargin.selection.parts import FeatureWidths, Part
+from optimargin.selection.stages import Judged
+from optimargin.systems import Folds
+from optimargin.tasks import Classification
+
+N_FOLDS = 5
+N_REPEATS = 3
+PENALTY = 0.1  # loss times samples, per squared log2 width
+WIDTH_BOUNDS = (-3.5, 2.5)  # log2 of the common width in mean distances
+_FEATURE_WIDTH_BOUNDS = (-5.0, 5.0)  # log2 of a width, from where a descent starts
+_CHEAP_UP_TO = 300  # samples up to which a second descent costs next to nothing
+_EXACT_UP_TO = 500  # samples up to which fits without each fold are cheap
+_ALL_FOLDS_UP_TO = 200  # samples up to which these are the folds of all partitions
+_ONE_REPEAT_FROM = 1000  # samples, enough for one partition to tell points apart
+_ONE_REPEAT_OF_TWO_FROM = 300  # the same of two classes, whose points take longest per sample
+_EVERY_LOSS_UP_TO = 1.5e8  # sum of n_samples^3 up to which outputs have active sets of their own
+_LOOKS = 250  # samples that first looks are taken at
+_LOOKS_PER_CLASS = 32  # the same of many classes
+_MOST_LOOKS = 600  # the same at most
+_LINEAR_LOOKS = 3000  # the same of linear models
+_MIDDLE_FROM = 1500  # samples from which some of them make most of the way
+_MIDDLE_SHARE = 0.25  # of the samples, these are
+_MIDDLE = (1000, 5000)  # samples, at least and at most
+
+
+class HeldOutLoss:
+    """One minus a held-out score, as a function of the parameters.
+
+    Parameters
+    ----------
+    data : SelectionData
+    splits : list of (train, test) or None
+        None means closed-form repeated folds.
+    random_state : RandomState
+        Deals the samples out to the folds.
+    guide : Criterion, default=None
+        What is maximised; the smooth accuracy when not given.
+    n_folds : int
+    n_repeats : int, default=None
+        Partitions into folds; by default three, of many samples one.
+    bounds : ndarray of shape (n_parameters + 1, 2), default=None
+        Of the parameters; the last row is for the width of a radial kernel. By default those
+        of the objective.
+    gamma : float or ndarray of shape (n_features,), default=None
+        For widths per feature: what their logarithms are relative to. Without there is a common
+        width, if any.
+    """
+
+    def __init__(
+        self,
+        data,
+        splits,
+        random_state,
+        guide: Criterion | None = None,
+        n_folds=N_FOLDS,
+        n_repeats=None,
+        bounds=None,
+        gamma=None,
+    ):
+        self.data = data
+        self.guide = SmoothAccuracy() if guide is None else guide
+        kind = data.objective_type
+        self._n_loss = len(kind.bounds)
+        self._is_per_feature = gamma is not None
+        self.has_width = data.kernel.kind.has_width and not self._is_per_feature
+        of_widths = [WIDTH_BOUNDS] * self.has_width
+        if self._is_per_feature:
+            of_widths = [_FEATURE_WIDTH_BOUNDS] * data.X.shape[1]
+        n_parameters = self._n_loss + len(of_widths)
+        spread = kind.bounds if kind.spread is None else kind.spread
+        self.bounds, self.spread = (
+            np.array([*(own if bounds is None else bounds[: self._n_loss]), *of_widths])
+            for own in (kind.bounds, spread)
+        )
+        if bounds is not None:
+            self.bounds = self.spread = bounds[:n_parameters]
+        self.has_gradient = kind.has_gradient and self.guide.has_slope
+        # where widths start, or the one number of a kernel without a width
+        self._gamma = gamma
+        if gamma is None and data.kernel.has_gamma and not self.has_width:
+            self._gamma = data.default_gamma()
+        self._folds: Folds | None = None
+        self._used = np.flatnonzero(data.weight)
+        if splits is None:
+            if n_repeats is None:
+                n_repeats = N_REPEATS if self._used.size < _one_repeat_from(data) else 1
+            strata, n_folds = data.strata[self._used], min(n_folds, self._used.size)
+            self._folds = Folds.stratified(strata, n_folds, n_repeats, random_state)
+            self._use([self._closed_form_part(random_state)])
+        else:
+            self._use([self._exact_part(*split) for split in splits])
+
+    def _closed_form_part(self, random_state):
+        """Return all samples, held out fold by fold in closed form."""
+        data, folds = self.data, self._folds
+        gamma = self.gamma(np.zeros(len(self.bounds)))
+        if self._is_per_feature:
+            refitter, widths = data.refitter(1.0), FeatureWidths(data.kernel, data.X[self._used])
+        else:
+            refitter, widths = data.folds_refitter(gamma, folds, random_state)
+        return Part(np.tile(self._used, folds.fold.shape[0]), refitter, widths, folds)
+
+    def _exact_part(self, train, test):
+        """Return the samples of one split, held out by fitting without them."""
+        refitter = self.data.refitter(self.gamma(np.zeros(len(self.bounds))), train, test)
+        return Part(test, refitter, self.data.width_between(train, test))
+
+    def _use(self, parts):
+        """Hold out the samples of these parts."""
+        self.parts = parts
+        self.rows = np.concatenate([part.rows for part in parts])
+        self.truth = self.data.truth(self.rows, "The held-out samples")
+
+    def gamma(self, x):
+        """Return gamma at `x`: a number, one per feature, or None where the kernel has none."""
+        if self._is_per_feature:
+            return self._gamma * 4.0 ** -x[self._n_loss :]
+        if not self.has_width:
+            return self._gamma
+        return float(gamma_of_width(self.data.mean_distance * 2.0 ** x[-1]))
+
+    def parameters(self, x):
+        """Return the parameters of the objective and gamma, where the kernel has one, at `x`."""
+        point, gamma = self.data.objective_type.at(x, self.data.unit), self.gamma(x)
+        return point if gamma is None else {**point, "gamma": gamma}
+
+    def _objective(self, x):
+        return self.data.make_objective(**self.data.objective_type.at(x, self.data.unit))
+
+    def roughness(self, point):
+        """Return what points of equal losses are compared by; of widths the earliest are taken."""
+        return () if self._is_per_feature else self.data.objective_type.roughness(point)
+
+    def bounds_around(self, start):
+        """Return the bounds of a descent."""
+        bounds = self.bounds.copy()
+        if self._is_per_feature:
+            bounds[self._n_loss :] += start[self._n_loss :, None]
+        return bounds
+
+    @property
+    def anywhere(self):
+        """Coordinates that may have any value, for descents."""
+        return np.full(len(self.bounds), np.nan)
+
+    @property
+    def quadratic(self):
+        """Coordinates of quadratic losses, NaN where they may have any value, or None."""
+        of_objective = self.data.objective_type.quadratic
+        if of_objective is None or len(self.bounds) == self._n_loss:
+            return None
+        return np.append(of_objective, np.full(len(self.bounds) - self._n_loss, np.nan))
+
+    @property
+    def is_cheap(self):
+        """Whether samples are so few that a second descent costs next to nothing."""
+        return self._used.size <= _CHEAP_UP_TO
+
+    @property
+    def stays_quadratic(self):
+        """Whether active sets of all outputs would cost too much, or tell too little.
+
+        Pairs of classes have few samples each, whose closed form jumps where active sets change.
+        """
+        n_asked = np.array(self.data.n_asked, dtype=np.float64)
+        if self.quadratic is None or n_asked.size == 1:
+            return False
+        return self.data.are_pairs or np.sum(n_asked**3) > _EVERY_LOSS_UP_TO
+
+    def looks(self, random_state):
+        """Return the loss of first looks: at few samples, or at quadratic losses; or None.
+
+        Parameters
+        ----------
+        random_state : RandomState
+            Draws samples and folds.
+        """
+        if self._folds is None or not self.has_gradient:
+            return None
+        n_classes = np.unique(self.data.strata).size
+        n_looks = max(_LOOKS, min(_LOOKS_PER_CLASS * n_classes, _MOST_LOOKS))
+        if self.data.n_samples <= n_looks:
+            return self if self.quadratic is not None else None
+        n_looks = n_looks if self.has_width else _LINEAR_LOOKS
+        return self._of_some(n_looks, random_state) if self.data.n_samples > n_looks else None
+
+    def middle(self, random_state):
+        """Return the loss of most of the descent, that of some of many samples; or None.
+
+        Parameters
+        ----------
+        random_state : RandomState
+            Draws folds.
+        """
+        n_samples = self.data.n_samples
+        if not (self._folds and self.has_gradient and self.has_width and n_samples > _MIDDLE_FROM):
+            return None
+        return self._of_some(int(np.clip(_MIDDLE_SHARE * n_samples, *_MIDDLE)), random_state)
+
+    def _of_some(self, n_samples, random_state):
+        return HeldOutLoss(self.data.looks(n_samples), None, random_state, self.guide)
+
+    def judge(self, finalists):
+        """Return the loss of finalists: fits without the same folds count as well, if cheap.
+
+        Not where the closed form is exact anyway.
+
+        Parameters
+        ----------
+        finalists : list of ndarray of shape (n_parameters,)
+        """
+        is_exact = all(self._objective(x).is_quadratic for x in finalists)
+        if self._folds is None or self._used.size > _EXACT_UP_TO or is_exact:
+            return self
+        splits = [
+            (np.delete(self._used, left_out), self._used[left_out])
+            for _, left_out in self._folds.models()
+        ]
+        if self._used.size > _ALL_FOLDS_UP_TO:
+            splits = splits[: self._folds.n_folds]  # those of one partition
+        if any(self.data.lacks_a_class(train) for train, _ in splits):
+            return self
+        judge = copy(self)
+        judge._use([*self.parts, *(self._exact_part(*split) for split in splits)])
+        return judge
+
+    def decide(self, x, X):
+        """Return decision values of other rows for the model of all samples at widths `x`."""
+        return self.parts[0].decide(self._objective(x), self.gamma(x), X)
+
+    def __call__(self, x, gradient=True):
+        """Return the record of `x` and the gradient, or None."""
+        x, gradient = np.array(x), gradient and self.has_gradient
+        objective, gamma = self._objective(x), self.gamma(x)
+        found = [part.held_out(objective, gamma, gradient) for part in self.parts]
+        decision = np.concatenate([each.decision.reshape(self._shape(each)) for each in found])
+        score, slope = self.guide.score_and_slope(decision, self.truth)
+        penalty, apart = 0.0, 0.0
+        if self._is_per_feature:
+            apart = x[self._n_loss :] - x[self._n_loss :].mean()
+            share = PENALTY / self._used.size
+            penalty, apart = share * (apart @ apart), 2 * share * apart
+        judged = Judged(x, self.parameters(x), 1.0 - score + penalty, self.truth, decision)
+        if not gradient:
+            return judged, None
+        ends = np.cumsum([part.rows.size for part in self.parts])[:-1]
+        slopes = [
+            part.derivatives(held_out, some)
+            for part, held_out, some in zip(self.parts, found, np.split(slope, ends), strict=True)
+        ]
+        by_loss, by_width = (sum(each) for each in zip(*slopes, strict=True))
+        by_x = self.data.objective_type.chain(by_loss)
+        return judged, np.append(-by_x, apart - by_width)
+
+    @staticmethod
+    def _shape(held_out):
+        """Return the shape of decision values with one row per held-out sample."""
+        return -1, held_out.decision.shape[-1]
+
+
+def _one_repeat_from(data):
+    """Return the number of samples from which folds are not repeated."""
+    are_two = isinstance(data.task, Classification) and len(data.targets) == 1
+    return _ONE_REPEAT_OF_TWO_FROM if are_two else _ONE_REPEAT_FROM

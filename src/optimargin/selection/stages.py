@@ -1,0 +1,315 @@
+"""The stages of a search: evaluations of one loss after another, within numbers of them and a time.
+
+A search is a list of stages, worked off one by one. Each evaluates one loss, where its `work` wants
+to: at points all over a box, down a hill, at points given. It is told where the stage before found
+low losses, and ends when its work is done, its evaluations are used up or the clock says so. Every
+evaluation has one record.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.stats import qmc
+
+from optimargin._ties import Levels, exceeds, place_of_best, ranking
+from optimargin.selection.criteria import Truth, reported, scored
+
+SEARCHED, FINALIST, FURTHER = range(3)
+"""Levels of points: the chosen one is of the highest that there is."""
+
+APART = 0.05  # widths of the bounds, in some coordinate, for two points to differ
+_OTHER_HILL = 1.0  # log2 of the width, for two points to lead to different ends
+_STEP = 0.1  # widths of the bounds, the first step of a descent
+_EDGE = 0.15  # widths of the bounds, the first simplex
+RTOL = 5e-4  # share of the loss by which a step has to lower it for a descent to go on
+
+
+@dataclass(eq=False)
+class Judged:
+    """The record of one evaluation.
+
+    Attributes
+    ----------
+    x : ndarray of shape (n_coordinates,)
+    point : dict
+        The parameters there, by name.
+    loss : float
+        What descents lower.
+    truth : Truth
+        What held-out decision values are compared with.
+    decision : ndarray of shape (n_held_out, n_outputs) or None
+        These values; None when nobody will ask for them again.
+    score : float
+        What the point is chosen by.
+    plain : float
+        The score that people know.
+    level : int
+        `SEARCHED`, `FINALIST` or `FURTHER`.
+    """
+
+    x: np.ndarray
+    point: dict
+    loss: float
+    truth: Truth
+    decision: np.ndarray | None
+    score: float = np.nan
+    plain: float = np.nan
+    level: int = SEARCHED
+
+
+def forget(judged, scores):
+    """Drop the held-out values of records that can no longer be chosen.
+
+    Ties of the best can: which of them is taken may change with every further one.
+    """
+    best = max(scores)
+    for each, score in zip(judged, scores, strict=True):
+        if score < best and exceeds(best, score):
+            each.decision = None
+
+
+class Findings:
+    """The points of a search that count, with their scores.
+
+    Parameters
+    ----------
+    criterion : Criterion
+        What points are chosen by.
+    plain : Criterion
+        What `score` of estimators measures.
+    roughness : callable
+        Of a point: of equal scores that of the smallest numbers is taken.
+    """
+
+    def __init__(self, criterion, plain, roughness):
+        self._criterion, self._plain, self._roughness = criterion, plain, roughness
+        self.all: list[Judged] = []
+
+    def add(self, found, level=SEARCHED):
+        """Score a record and keep it."""
+        found.level, guide = level, self._criterion.guide
+        found.score = 1.0 - found.loss
+        if self._criterion is not guide:
+            (found.score,) = scored(
+                self._criterion, found.decision[None], found.truth, [found.point]
+            )
+        found.plain = reported(self._plain, found.decision, found.truth)
+        self.all.append(found)
+        top = max(each.level for each in self.all)
+        forget(self.all, [each.score if each.level == top else -np.inf for each in self.all])
+
+    @property
+    def chosen(self):
+        """The best record of the highest level, of ties that of the smoothest point."""
+        top = max(each.level for each in self.all)
+        among = [each for each in self.all if each.level == top]
+        if len(among) == 1:
+            return among[0]
+        scores = [each.score for each in among]
+        return among[place_of_best(scores, lambda k: self._roughness(among[k].point))]
+
+
+class OutOfBudget(Exception):
+    """Ends a stage whose evaluations are used up, or the time is."""
+
+
+class Trials:
+    """Evaluations of one loss, of which none is made twice.
+
+    Parameters
+    ----------
+    stage : Stage
+    clock : Clock
+    max_evals : int
+    """
+
+    def __init__(self, stage, clock, max_evals):
+        self.loss, self.max_evals = stage.loss, max_evals
+        self.all: list[Judged] = []
+        self._stage, self._clock = stage, clock
+        self._known: dict[bytes, tuple] = {}
+
+    @property
+    def n_left(self):
+        """How many more may be made."""
+        return self.max_evals - len(self.all)
+
+    def limit(self, max_evals):
+        """Make no more evaluations than so many."""
+        self.max_evals = min(self.max_evals, max_evals)
+        self._clock.expect(self.n_left + self._stage.reserve)
+
+    def __call__(self, x, gradient=True):
+        """Return the record of a point, and the gradient there or None.
+
+        The first evaluation is made whatever the time.
+        """
+        gradient = gradient and self.loss.has_gradient
+        known = self._known.get(x.tobytes())
+        if known is not None and (known[1] is not None or not gradient):
+            return known
+        stage = self._stage
+        if self.n_left < 1 or (self.all and self._clock.is_over(stage.share_of_time)):
+            raise OutOfBudget
+        found, slope = self._known[x.tobytes()] = self.loss(x, gradient)
+        self.all.append(found)
+        note = ""
+        if stage.findings is None:
+            forget(self.all, [-each.loss for each in self.all])
+        else:
+            stage.findings.add(found, stage.level)
+            note = f", best objective {stage.findings.chosen.score:.4f}"
+        self._clock.step(note, is_heard=stage.is_heard)
+        return found, slope
+
+    def ranked(self):
+        """Yield the records by their losses, the best first; see `_ties`."""
+        roughness = self.loss.roughness
+        losses = [-each.loss for each in self.all]
+        return (self.all[k] for k in ranking(losses, lambda k: roughness(self.all[k].point)))
+
+    def best(self, n_points, *, hills=False):
+        """Return the best points that are not alike, or that are on different hills.
+
+        Hills differ by their widths.
+        """
+        apart = APART * np.ptp(self.loss.bounds, axis=1)
+        if hills and self.loss.has_width:
+            apart[:-1], apart[-1] = np.inf, _OTHER_HILL
+        return unlike((each.x for each in self.ranked()), apart, n_points)
+
+    def spread(self, n_points, within, random_state):
+        """Look at points all over the box where the search begins; see `descend`."""
+        free = np.isnan(within)
+        box = self.loss.spread[free]
+        sobol = qmc.Sobol(len(box), rng=np.random.default_rng(random_state.randint(2**31)))
+        points = qmc.scale(sobol.random(1 << max(n_points - 1, 0).bit_length()), *box.T)
+        for point in points[:n_points]:
+            x = within.copy()
+            x[free] = point
+            self(x, gradient=False)
+
+    def descend(self, start, max_evals, within, *, groups=None, step=_STEP, rtol=RTOL):
+        """Go downhill from a point, within bounds: by gradients, or by simplices without.
+
+        Parameters
+        ----------
+        start : ndarray of shape (n_coordinates,)
+        max_evals : int
+            No step begins after so many evaluations, that of the start included.
+        within : ndarray of shape (n_coordinates,)
+            Coordinates that are not NaN stay what they are.
+        groups : ndarray of shape (n_coordinates,), default=None
+            Coordinates of the same number change by the same amount.
+        step : float
+            The first one, in widths of the bounds.
+        rtol : float
+            A descent ends when a step lowers the loss by less than this share of it.
+        """
+        free = np.flatnonzero(np.isnan(within))
+        groups = np.arange(len(start)) if groups is None else groups
+        _, first, column = np.unique(groups[free], return_index=True, return_inverse=True)
+        low, high = self.loss.bounds_around(start)[free].T
+        width = (high - low)[first]
+        # In units of the first step, so that one suits all coordinates.
+        unit = step * width if self.loss.has_gradient else width
+        bounds = np.stack([(low - start[free])[first], (high - start[free])[first]]) / unit
+
+        def at(u):
+            x = start.copy()
+            x[free] = np.clip(start[free] + (unit * u)[column], low, high)
+            found, slope = self(x)
+            if slope is not None:
+                slope = unit * np.bincount(column, slope[free], minlength=unit.size)
+            return found.loss, slope
+
+        here, settings = np.zeros(unit.size), {"bounds": list(zip(*bounds, strict=True))}
+        if self.loss.has_gradient:
+            loss, slope = at(here)
+            steepness = np.linalg.norm(slope)
+            if steepness <= rtol * abs(loss):
+                return  # a step cannot lower the loss by more, and may go where rounding points
+            options = {"maxfun": max_evals, "maxls": 8, "ftol": rtol, "gtol": 1e-3}
+
+            def scaled(u):  # the first step, along the gradient, is of length one
+                return tuple(value / steepness for value in at(u))
+
+            minimize(scaled, here, jac=True, method="L-BFGS-B", options=options, **settings)
+            return
+        levels, share = Levels(), -bounds[0]
+        # From the start towards the middle of the box along each axis.
+        simplex = np.vstack([here, np.diag(np.where(share < 0.5, _EDGE, -_EDGE))])
+        options = {"initial_simplex": simplex, "maxfev": max_evals, "xatol": 0.01, "fatol": rtol}
+        minimize(lambda u: levels(at(u)[0]), here, method="Nelder-Mead", options=options, **settings)
+
+
+def unlike(points, apart, n_points):
+    """Return the first points that differ from each other in some coordinate by more than `apart`."""
+    chosen: list[np.ndarray] = []
+    for x in points:
+        if all((np.abs(x - other) > apart).any() for other in chosen):
+            chosen.append(x)
+        if len(chosen) == n_points:
+            break
+    return chosen
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A part of a search.
+
+    Attributes
+    ----------
+    loss : HeldOutLoss
+    work : callable
+        Given `Trials` and where to start, it evaluates the loss.
+    max_evals : int
+    reserve : int
+        Evaluations of the whole that are left to later stages.
+    share_of_time : float
+        Of the whole, after which the stage ends.
+    findings : Findings, default=None
+        Where its points are kept, if they count.
+    level : int
+        See `Judged`.
+    is_heard : bool
+        Whether callbacks hear of its evaluations.
+    """
+
+    loss: Any
+    work: Callable[[Trials, list], None]
+    max_evals: float = np.inf
+    reserve: int = 0
+    share_of_time: float = 1.0
+    findings: Findings | None = None
+    level: int = SEARCHED
+    is_heard: bool = True
+
+
+def work_off(stages, clock, max_evals=np.inf, starts=()) -> Trials:
+    """Work off stages, and return the trials of the last one.
+
+    Parameters
+    ----------
+    stages : iterable of Stage
+        A generator may wait with a stage until the one before it is done.
+    clock : Clock
+    max_evals : int
+        Of all of them together.
+    starts : sequence of ndarray of shape (n_coordinates,)
+        Where the first one starts. The others do from the two best hills of the one before.
+    """
+    for stage in stages:
+        trials = Trials(stage, clock, min(stage.max_evals, max_evals - stage.reserve))
+        if np.isfinite(trials.max_evals):
+            clock.expect(trials.max_evals + stage.reserve)
+        try:
+            stage.work(trials, starts)
+        except OutOfBudget:
+            pass
+        max_evals -= len(trials.all)
+        starts = trials.best(2, hills=True)
+    return trials
