@@ -49,11 +49,12 @@ class OfLandmarks:
             "landmarks": squared_distances(X, X[rows]).astype(dtype),
             "between": squared_distances(X[rows]),
         }
-        self._width = CommonWidth(KernelChoice("rbf"), distances)
+        self._width = CommonWidth(distances)
 
     def found(self, objective, log_width=0.0):
         """Return held-out values, derivatives of a function of them, and objectives."""
-        self._width.change(self.refitter, gamma_of_width(np.exp(log_width)), gradient=True)
+        kernel = Kernel("rbf", gamma_of_width(np.exp(log_width)))
+        self._width.change(self.refitter, kernel, gradient=True)
         return found_by(self.refitter, objective, self.folds, self._width.slopes)
 
 

@@ -191,8 +191,8 @@ def test_gradients_are_those_of_finite_differences(engine, task, criterion, monk
 )
 def test_gradients_by_widths_per_feature_are_those_of_finite_differences(task, criterion, engine):
     data = make_data(task, ENGINES[engine])
-    used = data.take(np.flatnonzero(data.weight))
-    loss = HeldOutLoss(used, None, np.random.RandomState(0), criterion, gamma=0.2)
+    used = np.flatnonzero(data.weight)
+    loss = HeldOutLoss(data, None, np.random.RandomState(0), criterion, gamma=0.2, rows=used)
     x = np.append([1.5] if task == "numbers" else [1.5, -2.0, 0.2], [0.3, -0.2, 0.1, 0.4])
     _, gradient = loss(x)
     check_gradient(lambda at: loss(at)[0].loss, x, gradient, range(x.size))

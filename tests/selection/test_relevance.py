@@ -41,8 +41,9 @@ def make_data(X, y, weight=None, **settings):
 
 
 def loss_of(data, gamma=0.2):
-    used = data.take(np.flatnonzero(data.weight))
-    return HeldOutLoss(used, None, np.random.RandomState(0), n_repeats=2, gamma=gamma)
+    used = np.flatnonzero(data.weight)
+    settings = {"n_repeats": 2, "gamma": gamma, "rows": used}
+    return HeldOutLoss(data, None, np.random.RandomState(0), **settings)
 
 
 def search_of(data, gamma=0.2, x=(1.0, 0.0, 0.0)):
@@ -159,7 +160,7 @@ def test_weights_are_repetitions():
     for some in (data, make_data(X[rows], y[rows])):
         loss = loss_of(some)
         at = np.concatenate([[1.0, -2.0, 0.2], np.ones(6)])
-        gained.append(loss.decide(at, loss.data.X[:5]))
+        gained.append(loss.decide(at, loss.data.X[loss.rows[:5]]))
     np.testing.assert_allclose(gained[0][0], gained[1][0])
 
 

@@ -59,7 +59,10 @@ def _look_for_penalty(est, every, random_state, findings, criterion, clock):
     # Of many samples the accuracy itself tells more than its smooth form.
     is_smooth = est.scoring is None and isinstance(every.task, Classification)
     is_plain = is_smooth and every.task.class_weight is None and every.n_samples >= MANY
-    chooser, options = est._plain_criterion() if is_plain else criterion, est._make_estimator()._options()
+    chooser, options = (
+        est._plain_criterion() if is_plain else criterion,
+        est._make_estimator()._options(),
+    )
     x = findings.chosen.x
     found = find_penalty(every, x, chooser, options, random_state, clock)
     if found is not None:

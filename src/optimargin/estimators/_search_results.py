@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from optimargin._ties import place_of_best, ranks
+from optimargin._ties import ranks
 
 
-def results_of(points, scores, plain_scores, roughness, levels=None):
+def results_of(points, scores, plain_scores, best, levels=None):
     """Return `cv_results_`, and what is said about the chosen point.
 
     Ties share a rank, as equal scores do in scikit-learn's searches: the chosen point is one of
@@ -18,8 +18,8 @@ def results_of(points, scores, plain_scores, roughness, levels=None):
         What points are chosen by.
     plain_scores : ndarray of shape (n_points,)
         What `score` measures, of held-out predictions.
-    roughness : callable
-        Of a point; see `Objective.roughness`.
+    best : int
+        Which of them was chosen.
     levels : ndarray of shape (n_points,), default=None
         Points of a higher one rank before all others (`optimargin.selection.stages.Judged`).
     """
@@ -34,11 +34,9 @@ def results_of(points, scores, plain_scores, roughness, levels=None):
     rank = table["rank_test_score"] = np.empty(len(points), dtype=int)
     for k in np.unique(level):
         rank[level == k] = np.count_nonzero(level > k) + ranks(scores[level == k])
-    top = np.flatnonzero(level == level.max())
-    best = int(top[place_of_best(scores[top], lambda k: roughness(shown[top[k]]))])
     return {
         "cv_results_": table,
-        "best_index_": best,
+        "best_index_": int(best),
         "best_params_": dict(points[best]),
         "held_out_score_": float(plain_scores[best]),
         "best_score_": float(scores[best]),

@@ -28,8 +28,8 @@ from optimargin.estimators._base import BaseLearner
 from optimargin.estimators._callbacks import CallbackSupportMixin, FitTasks, with_callbacks
 from optimargin.estimators._classifier import CLASS_WEIGHT, Classifier, no_probabilities
 from optimargin.estimators._doc_link import DocLinkMixin
-from optimargin.estimators._further_steps import further_steps
 from optimargin.estimators._forms import KERNEL_CONSTRAINTS, LandmarkForm
+from optimargin.estimators._further_steps import further_steps
 from optimargin.estimators._probabilities import HeldOutDecision
 from optimargin.estimators._relevance import Relevance, relevance_of
 from optimargin.estimators._search_results import results_of
@@ -291,8 +291,8 @@ class BaseSelectionCV(
             if np.isnan(mean).all():  # stopped so early that no point has been through all splits
                 n_scored = np.isfinite(scores).sum(axis=0)
                 mean = np.where(n_scored, np.nansum(scores, axis=0) / np.maximum(n_scored, 1), mean)
-            roughness = self._objective_type.roughness
-            found = results_of(grid.points, mean, plain_scores.mean(axis=0), roughness)
+            best = grid.smoothest_best(mean)
+            found = results_of(grid.points, mean, plain_scores.mean(axis=0), best)
             if splits is not None:
                 table = found["cv_results_"]
                 table["std_test_score"] = scores.std(axis=0)
@@ -329,8 +329,7 @@ class BaseSelectionCV(
             data = whole.searched(self.max_samples, random_state)
         splits = self._splits(data, split_params)
         criterion = self._criterion(False, np.unique(data.strata).size)
-        roughness = self._objective_type.roughness
-        findings = Findings(criterion, self._plain_criterion(), roughness)
+        findings = Findings(criterion, self._plain_criterion(), self._objective_type.roughness)
         clock = self._clock(
             self.max_evals, "evaluations", lambda: tasks.tick("evaluation"), self.max_time
         )
@@ -342,7 +341,8 @@ class BaseSelectionCV(
                 [getattr(each, name) for each in findings.all]
                 for name in ("point", "score", "plain", "level")
             )
-            return results_of(points, np.array(scores), plain, roughness, np.array(levels))
+            best = findings.all.index(findings.chosen)
+            return results_of(points, np.array(scores), plain, best, np.array(levels))
 
         try:
             with search_threads(data):

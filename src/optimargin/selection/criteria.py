@@ -72,16 +72,19 @@ class Truth:
         return np.array([getattr(scale, name) for scale in self.task.scales])
 
 
-class Criterion(ABC):
-    """A number, larger is better, for held-out decision values."""
+class Criterion:
+    """A number, larger is better, for held-out decision values.
+
+    A subclass has a `score`, or a `score_and_slope`.
+    """
 
     has_slope: ClassVar[bool] = False
     task_type: ClassVar[Any] = Task
     """The task whose decision values it can judge."""
 
-    @abstractmethod
     def score(self, decision, truth: Truth) -> float:
         """Return the score of decision values of shape (n_samples, n_outputs)."""
+        return self.score_and_slope(decision, truth)[0]
 
     def score_and_slope(self, decision, truth: Truth):
         """Return the score and, if `has_slope`, its derivatives by the decision values.
@@ -118,10 +121,6 @@ class SmoothAccuracy(Criterion):
     has_slope = True
     task_type = Classification
 
-    def score(self, decision, truth):
-        """Return one minus the smooth loss."""
-        return self.score_and_slope(decision, truth)[0]
-
     def score_and_slope(self, decision, truth):
         """Return one minus the smooth loss, and its derivatives."""
         margins = pair_margins if truth.task.is_pairwise else true_margins
@@ -151,18 +150,11 @@ class SmoothF1(SmoothAccuracy):
 
     def score_and_slope(self, decision, truth):
         """Return the score and its derivatives."""
-        f, weight = decision[:, 0], truth.weight
-        mean = weight @ np.abs(f)
-        scale = max(mean, NEGLIGIBLE)
-        share = 0.5 + 0.5 * np.tanh(0.5 * self.sharpness * f / scale)
-        is_positive = truth.encoded == 1
+        weight, is_positive = truth.weight, truth.encoded == 1
+        share, pull_back = smooth_share(decision[:, 0], weight, self.sharpness)
         hits, called = (weight * is_positive) @ share, weight @ share
         total = called + weight @ is_positive
-        by_share = weight * (2 * is_positive / total - 2 * hits / total**2)
-        by_relative = by_share * self.sharpness * share * (1 - share)
-        slope = by_relative / scale
-        if mean > NEGLIGIBLE:
-            slope -= (by_relative @ f) / scale**2 * weight * np.sign(f)
+        slope = pull_back(weight * (2 * is_positive / total - 2 * hits / total**2))
         return float(2 * hits / total), slope[:, None]
 
 
@@ -184,13 +176,8 @@ class SmoothAUC(SmoothAccuracy):
         pair = np.multiply.outer(*(truth.weight[part] for part in rows))
         pair /= pair.sum()
         apart = np.subtract.outer(*(f[part] for part in rows))
-        mean = np.vdot(pair, np.abs(apart))
-        scale = max(mean, NEGLIGIBLE)
-        share = 0.5 + 0.5 * np.tanh(0.5 * self.sharpness * apart / scale)
-        by_relative = pair * self.sharpness * share * (1 - share)
-        by_apart = by_relative / scale
-        if mean > NEGLIGIBLE:
-            by_apart -= np.vdot(by_relative, apart) / scale**2 * pair * np.sign(apart)
+        share, pull_back = smooth_share(apart, pair, self.sharpness)
+        by_apart = pull_back(pair)
         slope[rows[0], 0] = by_apart.sum(axis=1)
         slope[rows[1], 0] = -by_apart.sum(axis=0)
         return float(np.vdot(pair, share)), slope
@@ -206,10 +193,6 @@ class LogLoss(Criterion):
 
     has_slope = True
     task_type = Classification
-
-    def score(self, decision, truth):
-        """Return minus the log loss."""
-        return self.score_and_slope(decision, truth)[0]
 
     def score_and_slope(self, decision, truth):
         """Return minus the log loss, and its derivatives."""
@@ -275,14 +258,13 @@ class Accuracy(Criterion):
         return SmoothAccuracy()
 
 
-class ErrorCriterion(Criterion):
+class ErrorCriterion(Criterion, ABC):
     """Minus a mean cost of residuals, in the units of y; several outputs count alike.
 
-    A subclass says what a residual costs, and by which power of the units of y.
+    A subclass says what a residual costs.
     """
 
     task_type = Regression
-    power: ClassVar[int]
 
     @abstractmethod
     def cost(self, residual):
@@ -303,8 +285,6 @@ class ErrorCriterion(Criterion):
 class AbsoluteError(ErrorCriterion):
     """Minus the mean absolute error."""
 
-    power = 1
-
     def cost(self, residual):
         """Return absolute values and signs."""
         return np.abs(residual), np.sign(residual)
@@ -313,8 +293,6 @@ class AbsoluteError(ErrorCriterion):
 @dataclass(frozen=True)
 class SquaredError(ErrorCriterion):
     """Minus the mean squared error."""
-
-    power = 2
 
     def cost(self, residual):
         """Return squares."""
@@ -335,8 +313,6 @@ class ExpectileError(ErrorCriterion):
 
     expectile: float = 0.5
 
-    power = 2
-
     def cost(self, residual):
         """Return weighted squares."""
         weight = np.where(residual > 0, self.expectile, 1 - self.expectile)
@@ -351,10 +327,6 @@ class StandardisedError(Criterion):
 
     has_slope = True
     task_type = Regression
-
-    def score(self, decision, truth):
-        """Return one minus the mean cost."""
-        return self.score_and_slope(decision, truth)[0]
 
     def score_and_slope(self, decision, truth):
         """Return one minus the mean cost, and its derivatives."""
@@ -526,16 +498,29 @@ def smooth_loss(decision, encoded, weight, sharpness=SHARPNESS, *, margins=true_
     slope : ndarray of shape (n_samples, n_outputs)
     """
     margin, by_decision = margins(decision, encoded)
-    mean = weight @ np.abs(margin)
+    share, pull_back = smooth_share(-margin, weight, sharpness)
+    return float(weight @ share), -pull_back(weight)[:, None] * by_decision
+
+
+def smooth_share(values, weight, sharpness):
+    """Return ``sigmoid(sharpness values / mean|values|)``, and what differentiates by the values.
+
+    That is a function of derivatives by the sigmoids. Where the mean is negligible, all sigmoids
+    are one half.
+    """
+    mean = np.vdot(weight, np.abs(values))
     scale = max(mean, NEGLIGIBLE)
-    relative = margin / scale
-    # 1 / (1 + exp(z)) by tanh, which cannot overflow
-    share = 0.5 - 0.5 * np.tanh(0.5 * sharpness * relative)
-    steepness = weight * share * (1 - share) * (sharpness / scale)
-    by_margin = -steepness
-    if mean > NEGLIGIBLE:  # the scale moves with the margins
-        by_margin += (steepness @ relative) * weight * np.sign(margin)
-    return float(weight @ share), by_margin[:, None] * by_decision
+    # 1 / (1 + exp(-z)) by tanh, which cannot overflow
+    share = 0.5 + 0.5 * np.tanh(0.5 * sharpness * values / scale)
+
+    def pull_back(by_share):
+        by_relative = by_share * sharpness * share * (1 - share)
+        by_value = by_relative / scale
+        if mean > NEGLIGIBLE:  # the scale moves with the values
+            by_value -= np.vdot(by_relative, values) / scale**2 * weight * np.sign(values)
+        return by_value
+
+    return share, pull_back
 
 
 def _shown(scoring):

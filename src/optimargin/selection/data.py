@@ -126,21 +126,14 @@ class SelectionData:
         if max_samples is None or n_samples <= max_samples:
             return self
         used = np.flatnonzero(self.weight)
-        return self.take(
-            used if used.size <= max_samples else self._drawn(used, max_samples, random_state)
-        )
-
-    def take(self, rows):
-        """Return some of the samples."""
+        rows = used if used.size <= max_samples else self._drawn(used, max_samples, random_state)
         y, weight = self._part(rows)
-        X = self.X[np.ix_(rows, rows)] if self.kernel.is_precomputed else self.X[rows]
-        task = self.task.part(y, weight)
         return replace(
             self,
-            X=X,
+            X=self.X[np.ix_(rows, rows)] if self.kernel.is_precomputed else self.X[rows],
             y=y,
             sample_weight=weight,
-            task=task,
+            task=self.task.part(y, weight),
             rows=self.rows[rows],
             width_unit=None,
         )
@@ -245,11 +238,10 @@ class SelectionData:
             All samples when not given. Class weights are applied anew to a part.
         """
         if train is None:
-            used = np.flatnonzero(self.weight)
-            total = self.weight[used].sum()
-            return used, [target.take(used, total) for target in self.targets]
-        y, weight = self._part(train)
-        targets = self.task.part(y, weight).encode(y, weight)
+            train, targets = np.arange(self.n_samples), self.targets
+        else:
+            y, weight = self._part(train)
+            targets = self.task.part(y, weight).encode(y, weight)
         every = shared_weight(targets)
         used = np.flatnonzero(every)
         return train[used], [target.take(used, every[used].sum()) for target in targets]
@@ -314,7 +306,7 @@ class SelectionData:
                 "landmarks": squared_distances(X, landmarks).astype(plan.dtype),
                 "between": squared_distances(landmarks).astype(np.float64),
             }
-            widths = CommonWidth(self.kernel, distances)
+            widths = CommonWidth(distances)
         data = FoldedData(design, folds, plan.dtype)
         return self.refit(data, self.objective_type, targets, self.fit_intercept), widths
 
@@ -358,7 +350,7 @@ class SelectionData:
         distances = {"samples": self._distances_between(kept, kept)}
         if test is not None:
             distances["test"] = self._distances_between(test, kept)
-        return CommonWidth(self.kernel, distances)
+        return CommonWidth(distances)
 
     def _distances_between(self, rows, columns):
         """Return squared distances; those of all samples without a copy."""

@@ -16,6 +16,7 @@ which is a normal prior and so counts less the more samples there are per featur
 """
 
 from copy import copy
+from typing import Any
 
 import numpy as np
 
@@ -67,6 +68,8 @@ class HeldOutLoss:
     gamma : float or ndarray of shape (n_features,), default=None
         For widths per feature: what their logarithms are relative to. Without there is a common
         width, if any.
+    rows : ndarray of shape (n_rows,), default=None
+        With widths per feature: the samples of positive weight that take part.
     """
 
     def __init__(
@@ -79,8 +82,13 @@ class HeldOutLoss:
         n_repeats=None,
         bounds=None,
         gamma=None,
+        rows=None,
     ):
         self.data = data
+        self._used = np.flatnonzero(data.weight) if rows is None else rows
+        self._unit = data.unit
+        if rows is not None:  # penalties per sample stay what they are
+            self._unit *= float(data.weight[rows].sum())
         self.guide = SmoothAccuracy() if guide is None else guide
         kind = data.objective_type
         self._n_loss = len(kind.bounds)
@@ -103,7 +111,6 @@ class HeldOutLoss:
         if gamma is None and data.kernel.has_gamma and not self.has_width:
             self._gamma = data.default_gamma()
         self._folds: Folds | None = None
-        self._used = np.flatnonzero(data.weight)
         if splits is None:
             if n_repeats is None:
                 n_repeats = N_REPEATS if self._used.size < _one_repeat_from(data) else 1
@@ -116,10 +123,11 @@ class HeldOutLoss:
     def _closed_form_part(self, random_state):
         """Return all samples, held out fold by fold in closed form."""
         data, folds = self.data, self._folds
-        gamma = self.gamma(np.zeros(len(self.bounds)))
         if self._is_per_feature:
-            refitter, widths = data.refitter(1.0), FeatureWidths(data.kernel, data.X[self._used])
+            refitter = data.refitter(1.0, self._used)
+            widths: Any = FeatureWidths(data.kernel.at(1.0), data.X[self._used])
         else:
+            gamma = self.gamma(np.zeros(len(self.bounds)))
             refitter, widths = data.folds_refitter(gamma, folds, random_state)
         return Part(np.tile(self._used, folds.fold.shape[0]), refitter, widths, folds)
 
@@ -144,11 +152,15 @@ class HeldOutLoss:
 
     def parameters(self, x):
         """Return the parameters of the objective and gamma, where the kernel has one, at `x`."""
-        point, gamma = self.data.objective_type.at(x, self.data.unit), self.gamma(x)
-        return point if gamma is None else {**point, "gamma": gamma}
+        return self._parts_of(x)[0]
 
-    def _objective(self, x):
-        return self.data.make_objective(**self.data.objective_type.at(x, self.data.unit))
+    def _parts_of(self, x):
+        """Return the parameters, the objective, and what tells the widths to refitters, at `x`."""
+        point, gamma = self.data.objective_type.at(x, self._unit), self.gamma(x)
+        objective = self.data.make_objective(**point)
+        if gamma is not None:
+            point["gamma"] = gamma
+        return point, objective, self.data.kernel.at(gamma) if self.has_width else gamma
 
     def roughness(self, point):
         """Return what points of equal losses are compared by; of widths the earliest are taken."""
@@ -232,7 +244,7 @@ class HeldOutLoss:
         ----------
         finalists : list of ndarray of shape (n_parameters,)
         """
-        is_exact = all(self._objective(x).is_quadratic for x in finalists)
+        is_exact = all(self._parts_of(x)[1].is_quadratic for x in finalists)
         if self._folds is None or self._used.size > _EXACT_UP_TO or is_exact:
             return self
         splits = [
@@ -249,13 +261,14 @@ class HeldOutLoss:
 
     def decide(self, x, X):
         """Return decision values of other rows for the model of all samples at widths `x`."""
-        return self.parts[0].decide(self._objective(x), self.gamma(x), X)
+        _, objective, widths = self._parts_of(x)
+        return self.parts[0].decide(objective, widths, X)
 
     def __call__(self, x, gradient=True):
         """Return the record of `x` and the gradient, or None."""
         x, gradient = np.array(x), gradient and self.has_gradient
-        objective, gamma = self._objective(x), self.gamma(x)
-        found = [part.held_out(objective, gamma, gradient) for part in self.parts]
+        point, objective, widths = self._parts_of(x)
+        found = [part.held_out(objective, widths, gradient) for part in self.parts]
         decision = np.concatenate([each.decision.reshape(self._shape(each)) for each in found])
         score, slope = self.guide.score_and_slope(decision, self.truth)
         penalty, apart = 0.0, 0.0
@@ -263,7 +276,7 @@ class HeldOutLoss:
             apart = x[self._n_loss :] - x[self._n_loss :].mean()
             share = PENALTY / self._used.size
             penalty, apart = share * (apart @ apart), 2 * share * apart
-        judged = Judged(x, self.parameters(x), 1.0 - score + penalty, self.truth, decision)
+        judged = Judged(x, point, 1.0 - score + penalty, self.truth, decision)
         if not gradient:
             return judged, None
         ends = np.cumsum([part.rows.size for part in self.parts])[:-1]

@@ -26,19 +26,18 @@ class CommonWidth:
 
     Parameters
     ----------
-    kernel : KernelChoice
     distances : dict of str to ndarray
         Squared distances by what they are between, as in `Form.of`: "samples" and maybe "test", or
         "landmarks" (with the samples; in the precision of products over these) and "between" them.
     """
 
-    def __init__(self, kernel, distances):
-        self._kernel, self._distances = kernel, distances
+    def __init__(self, distances):
+        self._distances = distances
         self.slopes: dict[str, np.ndarray] = {}
 
-    def change(self, refitter, gamma, gradient):
-        """Let a refitter go on with another width; a gradient may be wanted."""
-        kernel, of_landmarks = self._kernel.at(gamma), "landmarks" in self._distances
+    def change(self, refitter, kernel, gradient):
+        """Let a refitter go on with the kernel of another width; a gradient may be wanted."""
+        of_landmarks = "landmarks" in self._distances
         self.slopes = {}
         if of_landmarks:
             refitter.change_design(None)  # frees its memory for the new one
@@ -62,17 +61,18 @@ class FeatureWidths:
 
     Parameters
     ----------
-    kernel : KernelChoice
+    kernel : RadialKernel
+        Of width one.
     X : {ndarray, CSR} of shape (n_samples, n_features)
     """
 
     def __init__(self, kernel, X):
-        self._kernel = kernel.at(1.0)
+        self._kernel = kernel
         self._center = _dense(X).mean(axis=0)
         self._rows = _dense(X) - self._center
 
     def change(self, refitter, gamma, gradient):
-        """Let a refitter go on with other widths."""
+        """Let a refitter go on with another gamma per feature."""
         self._root = np.sqrt(gamma)
         self._Z = self._rows * self._root
         self._squares = squared_distances(self._Z)
@@ -108,14 +108,14 @@ class Part:
     def __init__(self, rows, refitter, widths=None, folds=None):
         self.rows, self.refitter, self._widths, self._folds = rows, refitter, widths, folds
 
-    def held_out(self, objective, gamma, gradient):
+    def held_out(self, objective, width, gradient):
         """Return the held-out decision values at a point."""
-        solved = self._solve(objective, gamma, gradient)
+        solved = self._solve(objective, width, gradient)
         return solved.predict_test() if self._folds is None else solved.leave_folds_out(self._folds)
 
-    def _solve(self, objective, gamma, gradient=False):
+    def _solve(self, objective, width, gradient=False):
         if self._widths is not None:
-            self._widths.change(self.refitter, gamma, gradient)
+            self._widths.change(self.refitter, width, gradient)
         return self.refitter.solve(objective)
 
     def derivatives(self, held_out, slope):

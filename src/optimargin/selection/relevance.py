@@ -38,7 +38,9 @@ MAX_WIDTHS = 300  # widths: features beyond the most promising ones share one
 HALF = 200  # samples of each half that tells whether widths are worth looking for
 PROMISING = (0.01, 0.04)  # gains, as shares of the loss: of the first half, and of both on average
 _STEPS = 25  # evaluations of a descent
-_FEW_STEPS = 10  # evaluations where it only has to tell which start, or whether widths, promise more
+_FEW_STEPS = (
+    10  # evaluations where it only has to tell which start, or whether widths, promise more
+)
 _MAX_LAST = 15  # evaluations with all samples
 _LARGEST_DENSE = 20_000_000  # elements of sparse data that are made dense
 _RTOL = 1e-3  # share of the loss by which a step has to lower it for a descent to go on
@@ -82,14 +84,8 @@ class WidthsSearch:
 
     def loss(self, data, rows, n_repeats=N_REPEATS):
         """Return the loss of some samples, as a function of widths per feature."""
-        return HeldOutLoss(
-            data.take(rows),
-            None,
-            self.random_state,
-            self.guide,
-            n_repeats=n_repeats,
-            gamma=self.gamma,
-        )
+        settings = {"n_repeats": n_repeats, "gamma": self.gamma, "rows": rows}
+        return HeldOutLoss(data, None, self.random_state, self.guide, **settings)
 
     def descend(self, loss, start, max_evals=_STEPS, *, together=False):
         """Return the record of the lowest loss that a descent saw.
@@ -166,9 +162,9 @@ class WidthsSearch:
         return starts[0] if len(starts) == 1 else self.lowest(self.loss(data, used), starts)[0]
 
     def last_steps(self, data, x, gammas):
-        """Return the loss of all samples, and its record where objective and common width suit them.
+        """Return the loss of all samples, and its record at the end of the last steps.
 
-        With its features divided by their widths, the data have a common width again.
+        With their features divided by their widths, the data have a common width again.
         """
         scaled = data.scaled(np.sqrt(gammas))
         loss = HeldOutLoss(scaled, None, self.random_state, self.guide)

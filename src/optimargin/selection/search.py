@@ -95,7 +95,9 @@ def _stages(loss, max_evals, random_state, findings, clock):
         judge = loss.judge(points)
         if judge is loss:
             points = points[:1]  # which tells nothing new about the others
-        yield Stage(judge, partial(_look_at, points=points), len(points), findings=findings, level=FINALIST)
+        yield Stage(
+            judge, partial(_look_at, points=points), len(points), findings=findings, level=FINALIST
+        )
 
 
 def _look_around(trials, _, random_state, within=None):
@@ -162,5 +164,7 @@ def finalists(loss, judged):
     places = ranking(scores, lambda k: loss.roughness(judged[k].point))
     ranked = [judged[k].x for k in places]
     larger = [x for x in ranked if x[0] > ranked[0][0] + _LARGER]
-    points = [np.clip(np.round(x, 2), *loss.bounds.T) for x in (ranked[0], *larger[:1], *ranked[1:])]
+    points = [
+        np.clip(np.round(x, 2), *loss.bounds.T) for x in (ranked[0], *larger[:1], *ranked[1:])
+    ]
     return unlike(points, APART * np.ptp(loss.bounds, axis=1), N_FINALISTS)

@@ -7,6 +7,7 @@ evaluation has one record.
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,10 +66,8 @@ def forget(judged, scores):
 
     Ties of the best can: which of them is taken may change with every further one.
     """
-    best = max(scores)
-    for each, score in zip(judged, scores, strict=True):
-        if score < best and exceeds(best, score):
-            each.decision = None
+    for k in np.flatnonzero(exceeds(max(scores), np.array(scores))):
+        judged[k].decision = None
 
 
 class Findings:
@@ -98,18 +97,26 @@ class Findings:
             )
         found.plain = reported(self._plain, found.decision, found.truth)
         self.all.append(found)
-        top = max(each.level for each in self.all)
-        forget(self.all, [each.score if each.level == top else -np.inf for each in self.all])
+        for each in self.all:
+            if each.level < level:
+                each.decision = None
+        top = self._top()
+        forget(top, [each.score for each in top])
+
+    def _top(self):
+        """Return the records of the highest level that there is."""
+        level = max(each.level for each in self.all)
+        return [each for each in self.all if each.level == level]
 
     @property
     def chosen(self):
         """The best record of the highest level, of ties that of the smoothest point."""
-        top = max(each.level for each in self.all)
-        among = [each for each in self.all if each.level == top]
-        if len(among) == 1:
-            return among[0]
-        scores = [each.score for each in among]
-        return among[place_of_best(scores, lambda k: self._roughness(among[k].point))]
+        top = self._top()
+        if len(top) == 1:
+            return top[0]
+        return top[
+            place_of_best([each.score for each in top], lambda k: self._roughness(top[k].point))
+        ]
 
 
 class OutOfBudget(Exception):
@@ -161,7 +168,8 @@ class Trials:
             forget(self.all, [-each.loss for each in self.all])
         else:
             stage.findings.add(found, stage.level)
-            note = f", best objective {stage.findings.chosen.score:.4f}"
+            if self._clock.verbose:
+                note = f", best objective {stage.findings.chosen.score:.4f}"
         self._clock.step(note, is_heard=stage.is_heard)
         return found, slope
 
@@ -243,11 +251,13 @@ class Trials:
         # From the start towards the middle of the box along each axis.
         simplex = np.vstack([here, np.diag(np.where(share < 0.5, _EDGE, -_EDGE))])
         options = {"initial_simplex": simplex, "maxfev": max_evals, "xatol": 0.01, "fatol": rtol}
-        minimize(lambda u: levels(at(u)[0]), here, method="Nelder-Mead", options=options, **settings)
+        minimize(
+            lambda u: levels(at(u)[0]), here, method="Nelder-Mead", options=options, **settings
+        )
 
 
 def unlike(points, apart, n_points):
-    """Return the first points that differ from each other in some coordinate by more than `apart`."""
+    """Return the first points that differ by more than `apart` in some coordinate."""
     chosen: list[np.ndarray] = []
     for x in points:
         if all((np.abs(x - other) > apart).any() for other in chosen):
@@ -306,10 +316,8 @@ def work_off(stages, clock, max_evals=np.inf, starts=()) -> Trials:
         trials = Trials(stage, clock, min(stage.max_evals, max_evals - stage.reserve))
         if np.isfinite(trials.max_evals):
             clock.expect(trials.max_evals + stage.reserve)
-        try:
+        with suppress(OutOfBudget):
             stage.work(trials, starts)
-        except OutOfBudget:
-            pass
         max_evals -= len(trials.all)
         starts = trials.best(2, hills=True)
     return trials
