@@ -17,7 +17,7 @@ from optimargin.selection import penalty
 from optimargin.selection.clock import Clock
 from optimargin.selection.criteria import Criterion, SmoothAccuracy
 from optimargin.selection.data import SelectionData
-from optimargin.selection.stages import Stage, Trials
+from optimargin.selection.stages import Stage
 from optimargin.training.plan import Options
 
 pytestmark = pytest.mark.numbers
@@ -44,7 +44,7 @@ def test_the_best_penalty_is_found_from_anywhere(start):
     given = SmoothAccuracy(), Options(), np.random.RandomState(0)
     found = penalty.find_penalty(data, x, *given, Clock())
     loss = penalty.PenaltyLoss(data, *given[:2], np.random.RandomState(0))
-    every = Trials(Stage(loss, None), Clock(), 100)
+    every = Stage(loss, Clock(), None, 100)
     on_a_grid = max(-every(np.array([at, -2.0, 0.5]))[0].loss for at in np.arange(-8.0, 9.0, 2.0))
     assert -found.loss >= on_a_grid - 0.005
     assert set(found.truth.rows) <= set(range(600))

@@ -14,7 +14,7 @@ from optimargin.selection.criteria import Accuracy, SmoothAccuracy
 from optimargin.selection.data import SelectionData
 from optimargin.selection.loss import HeldOutLoss
 from optimargin.selection.search import N_FINALISTS, finalists, search
-from optimargin.selection.stages import Findings, Judged, Stage, Trials
+from optimargin.selection.stages import Findings, Judged, Stage
 
 pytestmark = pytest.mark.numbers
 
@@ -32,8 +32,8 @@ def record(x, loss, score=np.nan):
     return Judged(np.array(x), names, loss, None, None, score)
 
 
-def trials_of(loss, max_evals=100):
-    return Trials(Stage(loss, None), Clock(), max_evals)
+def stage_of(loss, max_evals=100):
+    return Stage(loss, Clock(), None, max_evals)
 
 
 @pytest.mark.parametrize("kernel", ["rbf", "linear"])
@@ -115,9 +115,9 @@ def test_points_of_equal_scores_are_ranked_by_their_penalties(seed):
     points[:, 0] = [6.0, 1.0, 4.0, -1.0]
     losses = 0.2 * (1 + 1e-9 * np.random.default_rng(seed).uniform(-1, 1, 4))
     losses[3] = 0.3
-    trials = trials_of(held_out_loss(X, y))
-    trials.all = [record(x, loss) for x, loss in zip(points, losses, strict=True)]
-    assert [each.x[0] for each in trials.ranked()] == [1.0, 4.0, 6.0, -1.0]
+    stage = stage_of(held_out_loss(X, y))
+    stage.all = [record(x, loss) for x, loss in zip(points, losses, strict=True)]
+    assert [each.x[0] for each in stage.ranked()] == [1.0, 4.0, 6.0, -1.0]
 
 
 class Bounded:
@@ -149,9 +149,9 @@ class Plateau(Bounded):
 def test_simplices_do_not_depend_on_the_rounding_of_equal_losses():
     paths = []
     for seed in range(5):
-        trials = trials_of(Plateau(seed))
-        trials.descend(np.array([0.4, 0.5]), 30, np.full(2, np.nan))
-        paths.append([each.x for each in trials.all])
+        stage = stage_of(Plateau(seed))
+        stage.descend(np.array([0.4, 0.5]), 30, np.full(2, np.nan))
+        paths.append([each.x for each in stage.all])
     for path in paths[1:]:
         np.testing.assert_array_equal(path, paths[0])
 
@@ -173,19 +173,19 @@ class Slope(Bounded):
 
 def test_a_descent_does_not_begin_where_a_step_changes_nothing():
     for steepness, n_evaluations in ((1e-9, 1), (1e-2, 3)):
-        trials = trials_of(Slope(steepness))
-        trials.descend(np.array([0.2, 0.3]), 30, np.full(2, np.nan))
-        assert len(trials.all) >= n_evaluations
-        assert (len(trials.all) == 1) == (n_evaluations == 1)
+        stage = stage_of(Slope(steepness))
+        stage.descend(np.array([0.2, 0.3]), 30, np.full(2, np.nan))
+        assert len(stage.all) >= n_evaluations
+        assert (len(stage.all) == 1) == (n_evaluations == 1)
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_the_start_of_a_descent_is_not_evaluated_again(seed):
-    trials = trials_of(Slope(0.01))
+    stage = stage_of(Slope(0.01))
     start = np.random.default_rng(seed).uniform(0.2, 0.8, 2)
-    trials(start)
-    trials.descend(start, 30, np.full(2, np.nan))
-    apart = np.abs([each.x - start for each in trials.all[1:]]).max(axis=1)
+    stage(start)
+    stage.descend(start, 30, np.full(2, np.nan))
+    apart = np.abs([each.x - start for each in stage.all[1:]]).max(axis=1)
     assert (apart > 1e-6).all()
 
 

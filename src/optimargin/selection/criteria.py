@@ -10,7 +10,7 @@ or is passed to the search itself.
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from functools import cached_property, singledispatch
+from functools import cached_property
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -531,19 +531,10 @@ def _shown(scoring):
         return type(scoring).__name__
 
 
-@singledispatch
 def _decided(task, decision):
     """Return a fitted model whose decision values are known, for scorers to ask."""
-    raise TypeError(f"Scorers of scikit-learn do not know what a {type(task).__name__} is.")
-
-
-@_decided.register
-def _(task: Classification, decision):
-    return _Decided(task.classes, task.combine(decision))
-
-
-@_decided.register
-def _(task: Regression, decision):
+    if isinstance(task, Classification):
+        return _Decided(task.classes, task.combine(decision))
     values = [s.restored(column) for s, column in zip(task.scales, decision.T, strict=True)]
     return _Predicted(task.decode(np.stack(values, axis=1)))
 

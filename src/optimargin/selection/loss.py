@@ -62,9 +62,6 @@ class HeldOutLoss:
     n_folds : int
     n_repeats : int, default=None
         Partitions into folds; by default three, of many samples one.
-    bounds : ndarray of shape (n_parameters + 1, 2), default=None
-        Of the parameters; the last row is for the width of a radial kernel. By default those
-        of the objective.
     gamma : float or ndarray of shape (n_features,), default=None
         For widths per feature: what their logarithms are relative to. Without there is a common
         width, if any.
@@ -80,7 +77,6 @@ class HeldOutLoss:
         guide: Criterion | None = None,
         n_folds=N_FOLDS,
         n_repeats=None,
-        bounds=None,
         gamma=None,
         rows=None,
     ):
@@ -97,14 +93,8 @@ class HeldOutLoss:
         of_widths = [WIDTH_BOUNDS] * self.has_width
         if self._is_per_feature:
             of_widths = [_FEATURE_WIDTH_BOUNDS] * data.X.shape[1]
-        n_parameters = self._n_loss + len(of_widths)
-        spread = kind.bounds if kind.spread is None else kind.spread
-        self.bounds, self.spread = (
-            np.array([*(own if bounds is None else bounds[: self._n_loss]), *of_widths])
-            for own in (kind.bounds, spread)
-        )
-        if bounds is not None:
-            self.bounds = self.spread = bounds[:n_parameters]
+        self.bounds = np.array([*kind.bounds, *of_widths])
+        self.spread = np.array([*(kind.bounds if kind.spread is None else kind.spread), *of_widths])
         self.has_gradient = kind.has_gradient and self.guide.has_slope
         # where widths start, or the one number of a kernel without a width
         self._gamma = gamma

@@ -51,36 +51,35 @@ def find_penalty(data, x, criterion, options, random_state, clock) -> Judged | N
     if clock.is_over():
         return None
     loss = PenaltyLoss(data, criterion, options, random_state)
-    trials = work_off([Stage(loss, _follow)], clock, MAX_FITS, [x])
-    return next(trials.ranked())
+    return next(work_off([Stage(loss, clock, _follow)], MAX_FITS, [x]).ranked())
 
 
-def _follow(trials, starts):
+def _follow(stage, starts):
     """Follow the penalty from a point, then maybe from that of the default form of the loss."""
     (x,) = starts
-    _climb(trials, x)
-    best, default = next(trials.ranked()), trials.loss.default_x
+    _climb(stage, x)
+    best, default = next(stage.ranked()), stage.loss.default_x
     if default is not None and default.size > 1:
         other = np.append(best.x[0], default[1:])
-        if exceeds(-trials(other)[0].loss, -best.loss):
-            _climb(trials, other)
+        if exceeds(-stage(other)[0].loss, -best.loss):
+            _climb(stage, other)
 
 
-def _climb(trials, x):
+def _climb(stage, x):
     """Try larger penalties than that of `x`, or smaller ones, as long as the score rises."""
-    low, high = trials.loss.bounds[0]
+    low, high = stage.loss.bounds[0]
     for direction in (STEP, -STEP):
-        best, _ = trials(x)
+        best, _ = stage(x)
         while low < best.x[0] + direction < high:
-            trial, _ = trials(np.append(best.x[0] + direction, x[1:]))
+            trial, _ = stage(np.append(best.x[0] + direction, x[1:]))
             if not exceeds(-trial.loss, -best.loss):
                 break
             best = trial
         if best.x[0] != x[0]:
             break  # the other way leads down
-    vertex = _vertex([each for each in trials.ranked() if np.array_equal(each.x[1:], x[1:])])
+    vertex = _vertex([each for each in stage.ranked() if np.array_equal(each.x[1:], x[1:])])
     if vertex is not None:
-        trials(np.append(vertex, x[1:]))
+        stage(np.append(vertex, x[1:]))
 
 
 def _vertex(ranked):

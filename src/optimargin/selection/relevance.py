@@ -103,13 +103,13 @@ class WidthsSearch:
         """
         within = loss.anywhere if loss.quadratic is None else loss.quadratic
 
-        def work(trials, _):
-            groups = _groups(trials, start, self.x.size, together)
-            trials.descend(start, max_evals, within, groups=groups, step=_STEP, rtol=_RTOL)
+        def work(stage, _):
+            groups = _groups(stage, start, self.x.size, together)
+            stage.descend(start, max_evals, within, groups=groups, step=_STEP, rtol=_RTOL)
 
-        trials = work_off([Stage(loss, work)], self.clock)
+        stage = work_off([Stage(loss, self.clock, work)])
         self.clock.check()
-        return next(trials.ranked())
+        return next(stage.ranked())
 
     def common(self, data, log2_width=0.0):
         """Return the point of a common width."""
@@ -171,9 +171,9 @@ class WidthsSearch:
         of_one = 0.5 * np.log2(gamma_of_width(scaled.mean_distance))  # where gamma is one
         start = np.clip(np.append(x, of_one), *loss.bounds.T)
         middle = loss.middle(self.random_state)  # some of many samples go all the way
-        trials = work_off([Stage(middle or loss, climb)], self.clock, _MAX_LAST, [start])
+        stage = work_off([Stage(middle or loss, self.clock, climb)], _MAX_LAST, [start])
         self.clock.check()
-        best = next(trials.ranked())
+        best = next(stage.ranked())
         return loss, best if middle is None else loss(best.x, gradient=False)[0]
 
 
@@ -280,14 +280,14 @@ def _quadratic(data, x):
     return x if fixed is None else np.where(np.isnan(fixed), x, fixed)
 
 
-def _groups(trials, start, n_loss, together):
+def _groups(stage, start, n_loss, together):
     """Return a group per coordinate; its own for features of large gradients, else a common one."""
     n_features = start.size - n_loss
     groups = np.arange(start.size)
     if together:
         groups[n_loss:] = n_loss
     elif n_features > MAX_WIDTHS:
-        slope = np.abs(trials(start)[1][n_loss:])
+        slope = np.abs(stage(start)[1][n_loss:])
         groups[n_loss:] = n_loss + MAX_WIDTHS
         groups[n_loss + largest(slope, MAX_WIDTHS)] = n_loss + np.arange(MAX_WIDTHS)
     return groups

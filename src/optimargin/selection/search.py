@@ -63,7 +63,7 @@ def search(loss, max_evals, random_state, findings, clock):
         Where points are kept, first looks and the way of some samples excepted.
     clock : Clock
     """
-    work_off(_stages(loss, max_evals, random_state, findings, clock), clock, max_evals)
+    work_off(_stages(loss, max_evals, random_state, findings, clock), max_evals)
 
 
 def _stages(loss, max_evals, random_state, findings, clock):
@@ -72,86 +72,80 @@ def _stages(loss, max_evals, random_state, findings, clock):
     n_searched = max_evals - n_judged
     looks, middle = loss.looks(random_state), loss.middle(random_state)
     look_around = partial(_look_around, random_state=random_state)
-    silent = {"is_heard": False}
+    n_left = {"reserve": n_judged}
     if looks is None or n_searched < _FEWEST:
-        yield Stage(loss, look_around, reserve=n_judged, findings=findings)
+        yield Stage(loss, clock, look_around, **n_left, findings=findings)
     else:
         within = loss.anywhere if loss.quadratic is None else loss.quadratic
-        yield Stage(
-            looks,
-            partial(look_around, within=within),
-            round(_LOOKS_SHARE * n_searched),
-            n_judged,
-            share_of_time=_LOOKS_SHARE,
-            **silent,
-        )
+        look, n_looks = partial(look_around, within=within), round(_LOOKS_SHARE * n_searched)
+        share = {"share_of_time": _LOOKS_SHARE}
+        yield Stage(looks, clock, look, n_looks, **n_left, **share, is_heard=False)
         if middle is not None:
-            yield Stage(middle, climb, reserve=_LAST + n_judged, **silent)
-            yield Stage(loss, _go_on, _LAST, n_judged, findings=findings)
+            yield Stage(middle, clock, climb, reserve=_LAST + n_judged, is_heard=False)
+            yield Stage(loss, clock, _go_on, _LAST, **n_left, findings=findings)
         else:
-            yield Stage(loss, climb, reserve=n_judged, findings=findings)
+            yield Stage(loss, clock, climb, **n_left, findings=findings)
     if n_judged > 0 and not clock.is_over():
         points = finalists(loss, findings.all)[:n_judged]
         judge = loss.judge(points)
         if judge is loss:
             points = points[:1]  # which tells nothing new about the others
-        yield Stage(
-            judge, partial(_look_at, points=points), len(points), findings=findings, level=FINALIST
-        )
+        look = partial(_look_at, points=points)
+        yield Stage(judge, clock, look, len(points), findings=findings, level=FINALIST)
 
 
-def _look_around(trials, _, random_state, within=None):
+def _look_around(stage, _, random_state, within=None):
     """Look at spread points, and descend from the best two."""
-    within = trials.loss.anywhere if within is None else within
-    n_spread = min(max(round(_SPREAD_SHARE * trials.max_evals), 1), trials.max_evals)
-    trials.spread(n_spread, within, random_state)
-    _descend_from(trials, trials.best(2, hills=True), within)
+    within = stage.loss.anywhere if within is None else within
+    n_spread = min(max(round(_SPREAD_SHARE * stage.max_evals), 1), stage.max_evals)
+    stage.spread(n_spread, within, random_state)
+    _descend_from(stage, stage.best(2, hills=True), within)
 
 
-def _look_at(trials, _, points):
+def _look_at(stage, _, points):
     """Look at some points."""
     for x in points:
-        trials(x, gradient=False)
+        stage(x, gradient=False)
 
 
-def climb(trials, starts):
+def climb(stage, starts):
     """Descend from the best of some points, or from one beside the first of them.
 
     Parameters
     ----------
-    trials : Trials
+    stage : Stage
     starts : list of ndarray of shape (n_coordinates,)
         The best ones first; those of quadratic losses, where the loss has any.
     """
-    loss, starts = trials.loss, list(starts)
+    loss, starts = stage.loss, list(starts)
     if loss.quadratic is not None and not loss.stays_quadratic:
         shaped = starts[0].copy()
         shaped[: _SHAPE.size] += _SHAPE
         starts.insert(1, np.clip(shaped, *loss.bounds.T))
     n_descents = min(2 if loss.is_cheap else 1, len(starts))
-    trials.limit(len(starts) + n_descents * _DESCENT)
-    _from_best(trials, starts, n_descents)
+    stage.limit(len(starts) + n_descents * _DESCENT)
+    _from_best(stage, starts, n_descents)
 
 
-def _go_on(trials, starts):
+def _go_on(stage, starts):
     """Descend from the best point of the stage before."""
-    _from_best(trials, starts[:1], 1)
+    _from_best(stage, starts[:1], 1)
 
 
-def _from_best(trials, starts, n_descents):
+def _from_best(stage, starts, n_descents):
     """Descend from the best of some points."""
-    loss = trials.loss
+    loss = stage.loss
     for x in starts:
-        trials(x)
+        stage(x)
     within = loss.quadratic if loss.stays_quadratic else loss.anywhere
-    _descend_from(trials, trials.best(n_descents), within)
+    _descend_from(stage, stage.best(n_descents), within)
 
 
-def _descend_from(trials, starts, within):
+def _descend_from(stage, starts, within):
     for k, start in enumerate(starts):
-        share = trials.n_left // (len(starts) - k)
+        share = stage.n_left // (len(starts) - k)
         if share > 0:
-            trials.descend(start, share, within)
+            stage.descend(start, share, within)
 
 
 def finalists(loss, judged):

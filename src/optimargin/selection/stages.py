@@ -6,10 +6,8 @@ low losses, and ends when its work is done, its evaluations are used up or the c
 evaluation has one record.
 """
 
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
@@ -123,20 +121,50 @@ class OutOfBudget(Exception):
     """Ends a stage whose evaluations are used up, or the time is."""
 
 
-class Trials:
-    """Evaluations of one loss, of which none is made twice.
+class Stage:
+    """A part of a search: evaluations of one loss, of which none is made twice.
 
     Parameters
     ----------
-    stage : Stage
+    loss : HeldOutLoss
     clock : Clock
+    work : callable
+        Given the stage and where to start, it evaluates the loss.
     max_evals : int
+    reserve : int
+        Evaluations of the whole that are left to later stages.
+    share_of_time : float
+        Of the whole, after which the stage ends.
+    findings : Findings, default=None
+        Where its points are kept, if they count.
+    level : int
+        See `Judged`.
+    is_heard : bool
+        Whether callbacks hear of its evaluations.
+
+    Attributes
+    ----------
+    all : list of Judged
+        In the order in which they were made.
     """
 
-    def __init__(self, stage, clock, max_evals):
-        self.loss, self.max_evals = stage.loss, max_evals
+    def __init__(
+        self,
+        loss,
+        clock,
+        work,
+        max_evals=np.inf,
+        reserve=0,
+        *,
+        share_of_time=1.0,
+        findings=None,
+        level=SEARCHED,
+        is_heard=True,
+    ):
+        self.loss, self.work, self.max_evals, self.reserve = loss, work, max_evals, reserve
         self.all: list[Judged] = []
-        self._stage, self._clock = stage, clock
+        self._clock, self._share_of_time = clock, share_of_time
+        self._findings, self._level, self._is_heard = findings, level, is_heard
         self._known: dict[bytes, tuple] = {}
 
     @property
@@ -147,7 +175,8 @@ class Trials:
     def limit(self, max_evals):
         """Make no more evaluations than so many."""
         self.max_evals = min(self.max_evals, max_evals)
-        self._clock.expect(self.n_left + self._stage.reserve)
+        if np.isfinite(self.max_evals):
+            self._clock.expect(self.n_left + self.reserve)
 
     def __call__(self, x, gradient=True):
         """Return the record of a point, and the gradient there or None.
@@ -158,19 +187,18 @@ class Trials:
         known = self._known.get(x.tobytes())
         if known is not None and (known[1] is not None or not gradient):
             return known
-        stage = self._stage
-        if self.n_left < 1 or (self.all and self._clock.is_over(stage.share_of_time)):
+        if self.n_left < 1 or (self.all and self._clock.is_over(self._share_of_time)):
             raise OutOfBudget
         found, slope = self._known[x.tobytes()] = self.loss(x, gradient)
         self.all.append(found)
         note = ""
-        if stage.findings is None:
+        if self._findings is None:
             forget(self.all, [-each.loss for each in self.all])
         else:
-            stage.findings.add(found, stage.level)
+            self._findings.add(found, self._level)
             if self._clock.verbose:
-                note = f", best objective {stage.findings.chosen.score:.4f}"
-        self._clock.step(note, is_heard=stage.is_heard)
+                note = f", best objective {self._findings.chosen.score:.4f}"
+        self._clock.step(note, is_heard=self._is_heard)
         return found, slope
 
     def ranked(self):
@@ -267,57 +295,22 @@ def unlike(points, apart, n_points):
     return chosen
 
 
-@dataclass(frozen=True)
-class Stage:
-    """A part of a search.
-
-    Attributes
-    ----------
-    loss : HeldOutLoss
-    work : callable
-        Given `Trials` and where to start, it evaluates the loss.
-    max_evals : int
-    reserve : int
-        Evaluations of the whole that are left to later stages.
-    share_of_time : float
-        Of the whole, after which the stage ends.
-    findings : Findings, default=None
-        Where its points are kept, if they count.
-    level : int
-        See `Judged`.
-    is_heard : bool
-        Whether callbacks hear of its evaluations.
-    """
-
-    loss: Any
-    work: Callable[[Trials, list], None]
-    max_evals: float = np.inf
-    reserve: int = 0
-    share_of_time: float = 1.0
-    findings: Findings | None = None
-    level: int = SEARCHED
-    is_heard: bool = True
-
-
-def work_off(stages, clock, max_evals=np.inf, starts=()) -> Trials:
-    """Work off stages, and return the trials of the last one.
+def work_off(stages, max_evals=np.inf, starts=()) -> Stage:
+    """Work off stages, and return the last one.
 
     Parameters
     ----------
     stages : iterable of Stage
         A generator may wait with a stage until the one before it is done.
-    clock : Clock
     max_evals : int
         Of all of them together.
     starts : sequence of ndarray of shape (n_coordinates,)
         Where the first one starts. The others do from the two best hills of the one before.
     """
     for stage in stages:
-        trials = Trials(stage, clock, min(stage.max_evals, max_evals - stage.reserve))
-        if np.isfinite(trials.max_evals):
-            clock.expect(trials.max_evals + stage.reserve)
+        stage.limit(max_evals - stage.reserve)
         with suppress(OutOfBudget):
-            stage.work(trials, starts)
-        max_evals -= len(trials.all)
-        starts = trials.best(2, hills=True)
-    return trials
+            stage.work(stage, starts)
+        max_evals -= len(stage.all)
+        starts = stage.best(2, hills=True)
+    return stage
