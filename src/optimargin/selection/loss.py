@@ -142,9 +142,9 @@ class HeldOutLoss:
 
     def parameters(self, x):
         """Return the parameters of the objective and gamma, where the kernel has one, at `x`."""
-        return self._parts_of(x)[0]
+        return self._at(x)[0]
 
-    def _parts_of(self, x):
+    def _at(self, x):
         """Return the parameters, the objective, and what tells the widths to refitters, at `x`."""
         point, gamma = self.data.objective_type.at(x, self._unit), self.gamma(x)
         objective = self.data.make_objective(**point)
@@ -234,7 +234,7 @@ class HeldOutLoss:
         ----------
         finalists : list of ndarray of shape (n_parameters,)
         """
-        is_exact = all(self._parts_of(x)[1].is_quadratic for x in finalists)
+        is_exact = all(self._at(x)[1].is_quadratic for x in finalists)
         if self._folds is None or self._used.size > _EXACT_UP_TO or is_exact:
             return self
         splits = [
@@ -251,13 +251,13 @@ class HeldOutLoss:
 
     def decide(self, x, X):
         """Return decision values of other rows for the model of all samples at widths `x`."""
-        _, objective, widths = self._parts_of(x)
+        _, objective, widths = self._at(x)
         return self.parts[0].decide(objective, widths, X)
 
     def __call__(self, x, gradient=True):
         """Return the record of `x` and the gradient, or None."""
         x, gradient = np.array(x), gradient and self.has_gradient
-        point, objective, widths = self._parts_of(x)
+        point, objective, widths = self._at(x)
         found = [part.held_out(objective, widths, gradient) for part in self.parts]
         decision = np.concatenate([each.decision.reshape(self._shape(each)) for each in found])
         score, slope = self.guide.score_and_slope(decision, self.truth)

@@ -1,6 +1,7 @@
 """All solutions over a grid of parameters."""
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -202,7 +203,7 @@ def ldm_path(
         **options,
     )._validate_params()
     choice = KernelChoice(kernel, gamma, **shared)
-    refit = _InSamples(LDMDualCD(**options))
+    refit = partial(_in_samples, solver=LDMDualCD(**options))
     data = _checked(LDM, X, y, sample_weight, class_weight, choice, fit_intercept, refit=refit)
     given = {"lambda1": lambda1s, "lambda2": lambda2s, "C": Cs}
     gammas = [resolve_gamma(gamma, data.X, data.weight)] if choice.has_gamma else None
@@ -259,15 +260,9 @@ def _solutions(data, grid, n_jobs=None, loo_decision=None):
     return [np.array(each) for each in zip(*found, strict=True)]
 
 
-@dataclass(frozen=True)
-class _InSamples:
-    """Makes refitters in sample space, also for the linear kernel."""
-
-    solver: LDMDualCD
-
-    def __call__(self, data, objective_type, targets, fit_intercept):
-        if isinstance(data, KernelData):
-            K = data.K
-        else:
-            K = safe_sparse_dot(data.X, data.X.T, dense_output=True).astype(np.float64)
-        return LDMSampleRefitter(GramDesign(K), targets, fit_intercept, solver=self.solver)
+def _in_samples(data, objective_type, targets, fit_intercept, solver):
+    """Return the refitter in sample space, also for the linear kernel."""
+    K = data.K if isinstance(data, KernelData) else None
+    if K is None:
+        K = safe_sparse_dot(data.X, data.X.T, dense_output=True).astype(np.float64)
+    return LDMSampleRefitter(GramDesign(K), targets, fit_intercept, solver=solver)
