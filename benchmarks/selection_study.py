@@ -25,8 +25,8 @@ from optimargin.selection.clock import Clock
 from optimargin.selection.criteria import Accuracy, SmoothAccuracy
 from optimargin.selection.data import SelectionData
 from optimargin.selection.loss import WIDTH_BOUNDS, HeldOutLoss
-from optimargin.selection.search import search
-from optimargin.selection.stages import Findings
+from optimargin.selection.search import stages_of_search
+from optimargin.selection.stages import Findings, work_off
 
 VARIANTS = {
     "base": {},  # 60 evaluations
@@ -97,7 +97,8 @@ def run(kernel, settings, X, X_test, y, y_test):
     with nullcontext() if bounds is None else changed_bounds(*bounds):
         loss = HeldOutLoss(data, None, random_state, **of_loss)
         findings = Findings(loss.guide, Accuracy(), ODM.roughness)
-        search(loss, settings.pop("max_evals", 60), random_state, findings, Clock(), **settings)
+        max_evals = settings.pop("max_evals", 60)
+        work_off(stages_of_search(loss, max_evals, random_state, findings, Clock()), max_evals)
     best = findings.chosen
     seconds = time.perf_counter() - start
     return {

@@ -13,8 +13,8 @@ from optimargin.selection.clock import Clock
 from optimargin.selection.criteria import Accuracy, SmoothAccuracy
 from optimargin.selection.data import SelectionData
 from optimargin.selection.loss import HeldOutLoss
-from optimargin.selection.search import N_FINALISTS, finalists, search
-from optimargin.selection.stages import Findings, Judged, Stage
+from optimargin.selection.search import N_FINALISTS, finalists, stages_of_search
+from optimargin.selection.stages import Findings, Judged, Stage, work_off
 
 pytestmark = pytest.mark.numbers
 
@@ -231,7 +231,8 @@ def test_first_looks_are_cheap_and_not_listed():
     findings = Findings(SmoothAccuracy(), Accuracy(), ODM.roughness)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(HeldOutLoss, "__call__", at)
-        search(loss, 43, np.random.RandomState(0), findings, Clock())
+        stages = stages_of_search(loss, 43, np.random.RandomState(0), findings, Clock())
+        work_off(stages, 43)
     (looks,) = looked
     assert looks.data.n_samples < 600
     assert looks.data.mean_distance == loss.data.mean_distance

@@ -49,8 +49,8 @@ from optimargin.selection.criteria import (
 from optimargin.selection.data import SelectionData
 from optimargin.selection.grid import make_grid, run_grid
 from optimargin.selection.loss import HeldOutLoss
-from optimargin.selection.search import search, search_threads
-from optimargin.selection.stages import FURTHER, Findings
+from optimargin.selection.search import search_threads, stages_of_search
+from optimargin.selection.stages import FURTHER, Findings, work_off
 from optimargin.tasks import Classification, Regression, Task
 
 # Scorers that routing is told of where our own criteria decide: they take the same metadata.
@@ -346,7 +346,8 @@ class BaseSelectionCV(
 
         try:
             with search_threads(data):
-                search(loss, self.max_evals, random_state, findings, clock)
+                stages = stages_of_search(loss, self.max_evals, random_state, findings, clock)
+                work_off(stages, self.max_evals)
             clock.later = 0
             if go_on is not None:
                 go_on(findings, criterion, clock)

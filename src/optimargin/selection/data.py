@@ -24,7 +24,7 @@ from optimargin.kernels import (
 from optimargin.objectives import Objective
 from optimargin.selection.criteria import Truth
 from optimargin.selection.parts import CommonWidth
-from optimargin.targets import shared_weight
+from optimargin.targets import Target, shared_weight
 from optimargin.tasks import Classification, Task
 from optimargin.training.plan import plan_folds, plan_search_samples
 from optimargin.training.units import penalty_unit_of
@@ -61,6 +61,15 @@ class SelectionData:
         Indices of the samples in the data that they were drawn from; all of them, in order.
     width_unit : float, default=None
         What widths are measured in; the mean distance of these samples when not given.
+
+    Attributes
+    ----------
+    strata : ndarray of shape (n_samples,)
+        What samples drawn, and folds, have equal shares of.
+    targets : list of Target
+        Of each output.
+    weight : ndarray of shape (n_samples,)
+        Of each sample in any output.
     """
 
     objective_type: type[Objective]
@@ -76,28 +85,21 @@ class SelectionData:
     refit: Callable = make_refitter
     rows: np.ndarray = None  # type: ignore[assignment]
     width_unit: float | None = None
+    strata: np.ndarray = field(init=False)
+    targets: list[Target] = field(init=False)
+    weight: np.ndarray = field(init=False)
 
     def __post_init__(self):
-        if self.task is None:
-            of_labels = Classification.from_labels(self.y, self.sample_weight)
-            object.__setattr__(self, "task", of_labels)
-        if self.rows is None:
-            object.__setattr__(self, "rows", np.arange(self.n_samples))
-
-    @cached_property
-    def strata(self):
-        """What samples drawn, and folds, have equal shares of."""
-        return self.task.strata(self.y)
-
-    @cached_property
-    def targets(self):
-        """The targets of each output."""
-        return self.task.encode(self.y, self.sample_weight)
-
-    @cached_property
-    def weight(self):
-        """The weight of each sample in any output, of shape (n_samples,)."""
-        return shared_weight(self.targets)
+        y, weight = self.y, self.sample_weight
+        task = Classification.from_labels(y, weight) if self.task is None else self.task
+        targets = task.encode(y, weight)
+        vars(self).update(  # as nobody else can
+            task=task,
+            rows=np.arange(self.n_samples) if self.rows is None else self.rows,
+            strata=task.strata(y),
+            targets=targets,
+            weight=shared_weight(targets),
+        )
 
     @property
     def n_samples(self):

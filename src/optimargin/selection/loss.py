@@ -103,7 +103,9 @@ class HeldOutLoss:
         self._folds: Folds | None = None
         if splits is None:
             if n_repeats is None:
-                n_repeats = N_REPEATS if self._used.size < _one_repeat_from(data) else 1
+                are_two = isinstance(data.task, Classification) and len(data.targets) == 1
+                enough = _ONE_REPEAT_OF_TWO_FROM if are_two else _ONE_REPEAT_FROM
+                n_repeats = N_REPEATS if self._used.size < enough else 1
             strata, n_folds = data.strata[self._used], min(n_folds, self._used.size)
             self._folds = Folds.stratified(strata, n_folds, n_repeats, random_state)
             self._use([self._closed_form_part(random_state)])
@@ -259,7 +261,7 @@ class HeldOutLoss:
         x, gradient = np.array(x), gradient and self.has_gradient
         point, objective, widths = self._at(x)
         found = [part.held_out(objective, widths, gradient) for part in self.parts]
-        decision = np.concatenate([each.decision.reshape(self._shape(each)) for each in found])
+        decision = np.concatenate([_flat(each.decision) for each in found])
         score, slope = self.guide.score_and_slope(decision, self.truth)
         penalty, apart = 0.0, 0.0
         if self._is_per_feature:
@@ -278,13 +280,7 @@ class HeldOutLoss:
         by_x = self.data.objective_type.chain(by_loss)
         return judged, np.append(-by_x, apart - by_width)
 
-    @staticmethod
-    def _shape(held_out):
-        """Return the shape of decision values with one row per held-out sample."""
-        return -1, held_out.decision.shape[-1]
 
-
-def _one_repeat_from(data):
-    """Return the number of samples from which folds are not repeated."""
-    are_two = isinstance(data.task, Classification) and len(data.targets) == 1
-    return _ONE_REPEAT_OF_TWO_FROM if are_two else _ONE_REPEAT_FROM
+def _flat(decision):
+    """Return decision values with one row per held-out sample."""
+    return decision.reshape(-1, decision.shape[-1])

@@ -10,6 +10,7 @@ coefficients over all models without a fold. With W = G k'(s) + (G k'(s))',
 for all features together one product of matrices.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from scipy.sparse import issparse
 
 from optimargin.held_out.search_designs import LandmarkFeatures
 from optimargin.kernels import squared_distances
+from optimargin.systems import Folds
 
 _LN2 = float(np.log(2.0))
 
@@ -92,42 +94,43 @@ class FeatureWidths:
         return self._kernel.of_distances(squared_distances(Z, self._Z))
 
 
+@dataclass(frozen=True)
 class Part:
     """Samples that are held out, by one refitter.
 
-    Parameters
+    Attributes
     ----------
     rows : ndarray of shape (n_held_out,)
     refitter : Refitter
-    widths : CommonWidth or FeatureWidths, default=None
+    widths : CommonWidth, FeatureWidths or None
         Where there are any to change.
-    folds : Folds, default=None
-        To be left out in closed form; test samples are predicted when not given.
+    folds : Folds or None
+        To be left out in closed form; None predicts test samples.
     """
 
-    def __init__(self, rows, refitter, widths=None, folds=None):
-        self.rows, self.refitter, self._widths, self._folds = rows, refitter, widths, folds
+    rows: np.ndarray
+    refitter: Any
+    widths: Any = None
+    folds: Folds | None = None
 
     def held_out(self, objective, width, gradient):
         """Return the held-out decision values at a point."""
-        solved = self._solve(objective, width, gradient)
-        return solved.predict_test() if self._folds is None else solved.leave_folds_out(self._folds)
-
-    def _solve(self, objective, width, gradient=False):
-        if self._widths is not None:
-            self._widths.change(self.refitter, width, gradient)
-        return self.refitter.solve(objective)
+        if self.widths is not None:
+            self.widths.change(self.refitter, width, gradient)
+        solved = self.refitter.solve(objective)
+        return solved.predict_test() if self.folds is None else solved.leave_folds_out(self.folds)
 
     def derivatives(self, held_out, slope):
         """Return derivatives by the parameters of the loss, and by the logarithms of widths."""
         found = held_out.derivatives(slope.reshape(held_out.decision.shape))
-        by_width = np.empty(0) if self._widths is None else self._widths.by_width(found)
+        by_width = np.empty(0) if self.widths is None else self.widths.by_width(found)
         return found.by_loss, by_width
 
     def decide(self, objective, gamma, X):
         """Return decision values of other rows for the model of all samples, by their widths."""
-        solved = self._solve(objective, gamma)
-        return self._widths.of_others(X) @ solved.coef.T + solved.intercept
+        self.widths.change(self.refitter, gamma, gradient=False)
+        solved = self.refitter.solve(objective)
+        return self.widths.of_others(X) @ solved.coef.T + solved.intercept
 
 
 def _dense(X) -> Any:

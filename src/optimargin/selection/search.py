@@ -24,7 +24,7 @@ import numpy as np
 
 from optimargin._threads import one_blas_thread, one_thread
 from optimargin._ties import ranking
-from optimargin.selection.stages import APART, FINALIST, Stage, unlike, work_off
+from optimargin.selection.stages import APART, FINALIST, Stage, unlike
 
 N_FINALISTS = 3  # points that are judged once more
 _SMALL = 1500  # samples up to which points are so cheap that threads wait more than they work
@@ -49,8 +49,8 @@ def search_threads(data):
     return one_thread() if data.n_samples <= _SMALL_LINEAR else nullcontext()
 
 
-def search(loss, max_evals, random_state, findings, clock):
-    """Minimise a loss within its bounds, and judge the best points once more.
+def stages_of_search(loss, max_evals, random_state, findings, clock):
+    """Yield the stages that lead to the least loss within its bounds, for `work_off`.
 
     Parameters
     ----------
@@ -63,11 +63,6 @@ def search(loss, max_evals, random_state, findings, clock):
         Where points are kept, first looks and the way of some samples excepted.
     clock : Clock
     """
-    work_off(_stages(loss, max_evals, random_state, findings, clock), max_evals)
-
-
-def _stages(loss, max_evals, random_state, findings, clock):
-    """Yield the stages of a search."""
     n_judged = min(N_FINALISTS, 1 + max_evals // 10, max_evals - 1)
     n_searched = max_evals - n_judged
     looks, middle = loss.looks(random_state), loss.middle(random_state)
@@ -82,7 +77,9 @@ def _stages(loss, max_evals, random_state, findings, clock):
         yield Stage(looks, clock, look, n_looks, **n_left, **share, is_heard=False)
         if middle is not None:
             yield Stage(middle, clock, climb, reserve=_LAST + n_judged, is_heard=False)
-            yield Stage(loss, clock, _go_on, _LAST, **n_left, findings=findings)
+            yield Stage(
+                loss, clock, partial(_from_best, n_starts=1), _LAST, **n_left, findings=findings
+            )
         else:
             yield Stage(loss, clock, climb, **n_left, findings=findings)
     if n_judged > 0 and not clock.is_over():
@@ -127,15 +124,10 @@ def climb(stage, starts):
     _from_best(stage, starts, n_descents)
 
 
-def _go_on(stage, starts):
-    """Descend from the best point of the stage before."""
-    _from_best(stage, starts[:1], 1)
-
-
-def _from_best(stage, starts, n_descents):
+def _from_best(stage, starts, n_descents=1, n_starts=None):
     """Descend from the best of some points."""
     loss = stage.loss
-    for x in starts:
+    for x in starts[:n_starts]:
         stage(x)
     within = loss.quadratic if loss.stays_quadratic else loss.anywhere
     _descend_from(stage, stage.best(n_descents), within)

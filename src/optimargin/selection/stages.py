@@ -6,15 +6,18 @@ low losses, and ends when its work is done, its evaluations are used up or the c
 evaluation has one record.
 """
 
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
 from scipy.stats import qmc
 
 from optimargin._ties import Levels, exceeds, place_of_best, ranking
-from optimargin.selection.criteria import Truth, reported, scored
+from optimargin.selection.clock import Clock
+from optimargin.selection.criteria import Criterion, Truth, reported, scored
 
 SEARCHED, FINALIST, FURTHER = range(3)
 """Levels of points: the chosen one is of the highest that there is."""
@@ -68,10 +71,11 @@ def forget(judged, scores):
         judged[k].decision = None
 
 
+@dataclass(frozen=True)
 class Findings:
     """The points of a search that count, with their scores.
 
-    Parameters
+    Attributes
     ----------
     criterion : Criterion
         What points are chosen by.
@@ -79,52 +83,48 @@ class Findings:
         What `score` of estimators measures.
     roughness : callable
         Of a point: of equal scores that of the smallest numbers is taken.
+    all : list of Judged
+        In the order in which they were found; levels never fall.
     """
 
-    def __init__(self, criterion, plain, roughness):
-        self._criterion, self._plain, self._roughness = criterion, plain, roughness
-        self.all: list[Judged] = []
+    criterion: Criterion
+    plain: Criterion
+    roughness: Callable[[dict], Any]
+    all: list[Judged] = field(default_factory=list, init=False)
 
     def add(self, found, level=SEARCHED):
         """Score a record and keep it."""
-        found.level, guide = level, self._criterion.guide
-        found.score = 1.0 - found.loss
-        if self._criterion is not guide:
-            (found.score,) = scored(
-                self._criterion, found.decision[None], found.truth, [found.point]
-            )
-        found.plain = reported(self._plain, found.decision, found.truth)
-        self.all.append(found)
+        found.level, found.score = level, 1.0 - found.loss
+        if self.criterion is not self.criterion.guide:
+            one = found.decision[None], found.truth, [found.point]
+            (found.score,) = scored(self.criterion, *one)
+        found.plain = reported(self.plain, found.decision, found.truth)
         for each in self.all:
             if each.level < level:
                 each.decision = None
-        top = self._top()
+        self.all.append(found)
+        top = [each for each in self.all if each.level == level]
         forget(top, [each.score for each in top])
-
-    def _top(self):
-        """Return the records of the highest level that there is."""
-        level = max(each.level for each in self.all)
-        return [each for each in self.all if each.level == level]
 
     @property
     def chosen(self):
         """The best record of the highest level, of ties that of the smoothest point."""
-        top = self._top()
+        top = [each for each in self.all if each.level == self.all[-1].level]
         if len(top) == 1:
             return top[0]
-        return top[
-            place_of_best([each.score for each in top], lambda k: self._roughness(top[k].point))
-        ]
+        scores = [each.score for each in top]
+        return top[place_of_best(scores, lambda k: self.roughness(top[k].point))]
 
 
 class OutOfBudget(Exception):
     """Ends a stage whose evaluations are used up, or the time is."""
 
 
+@dataclass
 class Stage:
     """A part of a search: evaluations of one loss, of which none is made twice.
 
-    Parameters
+    Attributes
     ----------
     loss : HeldOutLoss
     clock : Clock
@@ -135,37 +135,27 @@ class Stage:
         Evaluations of the whole that are left to later stages.
     share_of_time : float
         Of the whole, after which the stage ends.
-    findings : Findings, default=None
+    findings : Findings or None
         Where its points are kept, if they count.
     level : int
         See `Judged`.
     is_heard : bool
         Whether callbacks hear of its evaluations.
-
-    Attributes
-    ----------
     all : list of Judged
         In the order in which they were made.
     """
 
-    def __init__(
-        self,
-        loss,
-        clock,
-        work,
-        max_evals=np.inf,
-        reserve=0,
-        *,
-        share_of_time=1.0,
-        findings=None,
-        level=SEARCHED,
-        is_heard=True,
-    ):
-        self.loss, self.work, self.max_evals, self.reserve = loss, work, max_evals, reserve
-        self.all: list[Judged] = []
-        self._clock, self._share_of_time = clock, share_of_time
-        self._findings, self._level, self._is_heard = findings, level, is_heard
-        self._known: dict[bytes, tuple] = {}
+    loss: Any
+    clock: Clock
+    work: Callable[["Stage", list], None]
+    max_evals: float = np.inf
+    reserve: int = 0
+    share_of_time: float = 1.0
+    findings: Findings | None = None
+    level: int = SEARCHED
+    is_heard: bool = True
+    all: list[Judged] = field(default_factory=list, init=False)
+    _known: dict[bytes, tuple] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def n_left(self):
@@ -176,7 +166,7 @@ class Stage:
         """Make no more evaluations than so many."""
         self.max_evals = min(self.max_evals, max_evals)
         if np.isfinite(self.max_evals):
-            self._clock.expect(self.n_left + self.reserve)
+            self.clock.expect(self.n_left + self.reserve)
 
     def __call__(self, x, gradient=True):
         """Return the record of a point, and the gradient there or None.
@@ -187,18 +177,18 @@ class Stage:
         known = self._known.get(x.tobytes())
         if known is not None and (known[1] is not None or not gradient):
             return known
-        if self.n_left < 1 or (self.all and self._clock.is_over(self._share_of_time)):
+        if self.n_left < 1 or (self.all and self.clock.is_over(self.share_of_time)):
             raise OutOfBudget
         found, slope = self._known[x.tobytes()] = self.loss(x, gradient)
         self.all.append(found)
         note = ""
-        if self._findings is None:
+        if self.findings is None:
             forget(self.all, [-each.loss for each in self.all])
         else:
-            self._findings.add(found, self._level)
-            if self._clock.verbose:
-                note = f", best objective {self._findings.chosen.score:.4f}"
-        self._clock.step(note, is_heard=self._is_heard)
+            self.findings.add(found, self.level)
+            if self.clock.verbose:
+                note = f", best objective {self.findings.chosen.score:.4f}"
+        self.clock.step(note, is_heard=self.is_heard)
         return found, slope
 
     def ranked(self):
