@@ -21,12 +21,11 @@ from threadpoolctl import threadpool_limits
 
 from optimargin.kernels import KernelChoice
 from optimargin.objectives import ODM
-from optimargin.selection.clock import Clock
 from optimargin.selection.criteria import Accuracy, SmoothAccuracy
 from optimargin.selection.data import SelectionData
 from optimargin.selection.loss import WIDTH_BOUNDS, HeldOutLoss
 from optimargin.selection.search import stages_of_search
-from optimargin.selection.stages import Findings, work_off
+from optimargin.selection.stages import Clock, Findings, work_off
 
 VARIANTS = {
     "base": {},  # 60 evaluations

@@ -12,8 +12,7 @@ from optimargin.held_out.search_designs import LandmarkFeatures, PlainFeatures
 from optimargin.kernels import Kernel, KernelChoice, gamma_of_width, squared_distances
 from optimargin.objectives import ODM
 from optimargin.selection.data import SelectionData
-from optimargin.selection.loss import HeldOutLoss
-from optimargin.selection.parts import CommonWidth
+from optimargin.selection.loss import CommonWidth, HeldOutLoss
 from optimargin.systems import Folds
 from optimargin.targets import Target
 from optimargin.training.plan import plan_folds

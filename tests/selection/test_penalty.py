@@ -14,10 +14,9 @@ from optimargin import (
 from optimargin.kernels import KernelChoice
 from optimargin.objectives import ODM
 from optimargin.selection import penalty
-from optimargin.selection.clock import Clock
 from optimargin.selection.criteria import Criterion, SmoothAccuracy
 from optimargin.selection.data import SelectionData
-from optimargin.selection.stages import Stage
+from optimargin.selection.stages import Clock, Stage
 from optimargin.training.plan import Options
 
 pytestmark = pytest.mark.numbers
@@ -142,7 +141,7 @@ def test_the_linear_kernel_is_searched_as_linear_models_are(kernel, linear):
 
 
 def test_class_weights_count_for_many_samples_too(monkeypatch):
-    monkeypatch.setattr("optimargin.estimators._further_steps.MANY", 100)
+    monkeypatch.setattr("optimargin.estimators.cv.MANY", 100)
     X, score = words(2500)
     y = (score > np.quantile(score, 0.9)).astype(int)
     model = LinearODMClassifierCV(max_evals=6, class_weight="balanced").fit(X, y)

@@ -15,10 +15,10 @@ from optimargin.kernels import KernelChoice, gamma_of_width
 from optimargin.objectives import ODM
 from optimargin.plotting import RelevanceDisplay
 from optimargin.selection import relevance
-from optimargin.selection.clock import Clock
 from optimargin.selection.criteria import SmoothAccuracy
 from optimargin.selection.data import SelectionData
 from optimargin.selection.loss import HeldOutLoss
+from optimargin.selection.stages import Clock
 
 pytestmark = pytest.mark.numbers
 
@@ -332,7 +332,7 @@ def test_values_that_lack_a_class_do_not_calibrate(monkeypatch):
         truth = given[0].data.truth(found.truth.rows[kept])
         return replace(found, truth=truth, decision=found.decision[kept])
 
-    monkeypatch.setattr("optimargin.estimators._further_steps.find_widths", without_the_rare_class)
+    monkeypatch.setattr("optimargin.estimators.cv.find_widths", without_the_rare_class)
     model = ODMClassifierCV(relevance=True).fit(X, y)
     assert np.ndim(model.gamma_) == 1
     assert np.isfinite(model.predict_proba(X)).all()

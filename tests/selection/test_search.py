@@ -9,12 +9,11 @@ from optimargin import LDMClassifierCV, LinearODMClassifierCV, ODMClassifierCV
 from optimargin._ties import exceeds
 from optimargin.kernels import KernelChoice
 from optimargin.objectives import ODM
-from optimargin.selection.clock import Clock
 from optimargin.selection.criteria import Accuracy, SmoothAccuracy
 from optimargin.selection.data import SelectionData
 from optimargin.selection.loss import HeldOutLoss
 from optimargin.selection.search import N_FINALISTS, finalists, stages_of_search
-from optimargin.selection.stages import Findings, Judged, Stage, work_off
+from optimargin.selection.stages import Clock, Findings, Judged, Stage, work_off
 
 pytestmark = pytest.mark.numbers
 

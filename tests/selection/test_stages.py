@@ -11,18 +11,19 @@ from sklearn.datasets import make_moons
 from optimargin import LinearODMClassifierCV, ODMClassifierCV
 from optimargin.kernels import KernelChoice
 from optimargin.objectives import ODM
-from optimargin.selection import clock as clocks
-from optimargin.selection.clock import Clock, StopSearch
+from optimargin.selection import stages as clocks
 from optimargin.selection.criteria import Criterion
 from optimargin.selection.data import SelectionData
 from optimargin.selection.loss import PENALTY, HeldOutLoss
 from optimargin.selection.stages import (
     FINALIST,
     FURTHER,
+    Clock,
     Findings,
     Judged,
     OutOfBudget,
     Stage,
+    StopSearch,
     work_off,
 )
 from tests.selection.test_penalty import words
@@ -35,7 +36,6 @@ class Bowl:
     has_gradient, has_width = True, False
     bounds = spread = np.array([[-4.0, 4.0]] * 3)
     lowest = np.array([1.0, -2.0, 0.5])
-    anywhere = np.full(3, np.nan)
 
     def __init__(self):
         self.seen = []
@@ -64,7 +64,7 @@ def looks_at(*points):
 
 
 def descends(stage, starts):
-    stage.descend(starts[0], 50, stage.loss.anywhere)
+    stage.descend(starts[0], 50)
 
 
 @pytest.mark.quick

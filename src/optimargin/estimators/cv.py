@@ -2,12 +2,14 @@
 
 from abc import ABCMeta, abstractmethod
 from copy import copy
-from functools import wraps
+from dataclasses import replace
+from functools import partial, wraps
 from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.stats import gmean
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context, is_classifier
 from sklearn.metrics import get_scorer
 from sklearn.model_selection import check_cv
@@ -22,6 +24,8 @@ from sklearn.utils.metadata_routing import (
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from optimargin._checks import check_sparse, check_weights, checked_splits
+from optimargin._threads import one_blas_thread, one_thread
+from optimargin._ties import ranks
 from optimargin._warnings import warn_user
 from optimargin.designs import canonical
 from optimargin.estimators._base import BaseLearner
@@ -29,14 +33,11 @@ from optimargin.estimators._callbacks import CallbackSupportMixin, FitTasks, wit
 from optimargin.estimators._classifier import CLASS_WEIGHT, Classifier, no_probabilities
 from optimargin.estimators._doc_link import DocLinkMixin
 from optimargin.estimators._forms import KERNEL_CONSTRAINTS, LandmarkForm
-from optimargin.estimators._further_steps import further_steps
 from optimargin.estimators._probabilities import HeldOutDecision
 from optimargin.estimators._relevance import Relevance, relevance_of
-from optimargin.estimators._search_results import results_of
 from optimargin.estimators._store import StoreMixin, public_attributes
 from optimargin.kernels import KernelChoice
 from optimargin.objectives import Objective
-from optimargin.selection.clock import Clock, StopSearch
 from optimargin.selection.criteria import (
     CRITERIA,
     Accuracy,
@@ -49,8 +50,10 @@ from optimargin.selection.criteria import (
 from optimargin.selection.data import SelectionData
 from optimargin.selection.grid import make_grid, run_grid
 from optimargin.selection.loss import HeldOutLoss
+from optimargin.selection.penalty import MANY, MAX_FITS, can_find_penalty, find_penalty
+from optimargin.selection.relevance import MAX_STEPS, can_find_widths, find_widths
 from optimargin.selection.search import search_threads, stages_of_search
-from optimargin.selection.stages import FURTHER, Findings, work_off
+from optimargin.selection.stages import FURTHER, Clock, Findings, StopSearch, work_off
 from optimargin.tasks import Classification, Regression, Task
 
 # Scorers that routing is told of where our own criteria decide: they take the same metadata.
@@ -292,7 +295,7 @@ class BaseSelectionCV(
                 n_scored = np.isfinite(scores).sum(axis=0)
                 mean = np.where(n_scored, np.nansum(scores, axis=0) / np.maximum(n_scored, 1), mean)
             best = grid.smoothest_best(mean)
-            found = results_of(grid.points, mean, plain_scores.mean(axis=0), best)
+            found = _results_of(grid.points, mean, plain_scores.mean(axis=0), best)
             if splits is not None:
                 table = found["cv_results_"]
                 table["std_test_score"] = scores.std(axis=0)
@@ -334,7 +337,7 @@ class BaseSelectionCV(
             self.max_evals, "evaluations", lambda: tasks.tick("evaluation"), self.max_time
         )
         loss = HeldOutLoss(data, splits, random_state, criterion.guide)
-        clock.later, go_on = further_steps(self, loss, whole)
+        clock.later, go_on = _further_steps(self, loss, whole)
 
         def results():
             points, scores, plain, levels = (
@@ -342,7 +345,7 @@ class BaseSelectionCV(
                 for name in ("point", "score", "plain", "level")
             )
             best = findings.all.index(findings.chosen)
-            return results_of(points, np.array(scores), plain, best, np.array(levels))
+            return _results_of(points, np.array(scores), plain, best, np.array(levels))
 
         try:
             with search_threads(data):
@@ -439,6 +442,104 @@ def _scorable(rows, weight):
     rows = np.asarray(rows)
     kept = rows[weight[rows] > 0]
     return kept if kept.size else rows
+
+
+def _results_of(points, scores, plain_scores, best, levels=None):
+    """Return `cv_results_`, and what is said about the chosen point.
+
+    Ties share a rank, as equal scores do in scikit-learn's searches: the chosen point is one of
+    those of rank one.
+
+    Parameters
+    ----------
+    points : list of dict
+    scores : ndarray of shape (n_points,)
+        What points are chosen by.
+    plain_scores : ndarray of shape (n_points,)
+        What `score` measures, of held-out predictions.
+    best : int
+        Which of them was chosen.
+    levels : ndarray of shape (n_points,), default=None
+        Points of a higher one rank before all others (`optimargin.selection.stages.Judged`).
+    """
+    table: dict = {}
+    for name in points[0]:
+        values = [point[name] for point in points]
+        # Tables are of numbers: widths per feature are shown by their geometric mean.
+        shown = [value if np.ndim(value) == 0 else gmean(value) for value in values]
+        table[f"param_{name}"] = np.array(shown)
+    table["params"] = points
+    table["mean_test_score"] = scores
+    level = np.zeros(len(points), dtype=int) if levels is None else levels
+    if levels is not None:
+        table["is_finalist"] = level > 0
+    rank = table["rank_test_score"] = np.empty(len(points), dtype=int)
+    for k in np.unique(level):
+        rank[level == k] = np.count_nonzero(level > k) + ranks(scores[level == k])
+    return {
+        "cv_results_": table,
+        "best_index_": int(best),
+        "best_params_": dict(points[best]),
+        "held_out_score_": float(plain_scores[best]),
+        "best_score_": float(scores[best]),
+        **{f"{name}_": value for name, value in points[best].items()},
+    }
+
+
+def _further_steps(est, loss, whole):
+    """Return how many evaluations come after a search, about, and what makes them or None.
+
+    That takes the findings of the search, its criterion and its clock.
+
+    Parameters
+    ----------
+    est : BaseSelectionCV
+    loss : HeldOutLoss
+        Of the search.
+    whole : SelectionData
+        All samples.
+    """
+    looks_for_widths = est.cv is None and getattr(est, "relevance", False)
+    if looks_for_widths and can_find_widths(loss.data, loss.guide):
+        return MAX_STEPS, partial(_look_for_widths, est, loss)
+    if est.cv is None and whole.objective_type.has_closed_form and whole.kernel.kind.is_linear:
+        random_state = check_random_state(est.random_state)
+        every = whole.sample(est.max_samples, random_state)
+        if loss.data.n_samples < every.n_samples and can_find_penalty(every):
+            return MAX_FITS, partial(_look_for_penalty, est, every, random_state)
+    return 0, None
+
+
+def _look_for_widths(est, loss, findings, criterion, clock):
+    """Add widths per feature to the findings, where some are confirmed."""
+    data, random_state = loss.data, check_random_state(est.random_state)
+    try:
+        # Pairs of classes have threads of their own; one output has too few samples here.
+        with one_blas_thread() if data.are_pairs else one_thread():
+            at_once = est.relevance != "auto"
+            found = find_widths(loss, findings.chosen, random_state, clock, at_once=at_once)
+    except StopSearch:
+        return
+    if found is not None:
+        findings.add(found, FURTHER)
+        if data.lacks_a_class(np.searchsorted(data.rows, found.truth.rows)):
+            found.decision = None  # probabilities could not know of that class
+
+
+def _look_for_penalty(est, every, random_state, findings, criterion, clock):
+    """Add the penalty of all samples to the findings, where there is time to find it."""
+    # Of many samples the accuracy itself tells more than its smooth form.
+    is_smooth = est.scoring is None and isinstance(every.task, Classification)
+    is_plain = is_smooth and every.task.class_weight is None and every.n_samples >= MANY
+    chooser, options = (
+        est._plain_criterion() if is_plain else criterion,
+        est._make_estimator()._options(),
+    )
+    x = findings.chosen.x
+    found = find_penalty(every, x, chooser, options, random_state, clock)
+    if found is not None:
+        score = criterion.score(found.decision, found.truth)
+        findings.add(replace(found, loss=1.0 - score), FURTHER)
 
 
 class KernelSelectionCV(Relevance, BaseSelectionCV):

@@ -1,6 +1,6 @@
 """One training set, and refitters of its parts for any kernel parameter."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -23,7 +23,7 @@ from optimargin.kernels import (
 )
 from optimargin.objectives import Objective
 from optimargin.selection.criteria import Truth
-from optimargin.selection.parts import CommonWidth
+from optimargin.selection.loss import CommonWidth
 from optimargin.targets import Target, shared_weight
 from optimargin.tasks import Classification, Task
 from optimargin.training.plan import plan_folds, plan_search_samples
@@ -80,8 +80,8 @@ class SelectionData:
     kernel: KernelChoice
     fit_intercept: bool
     task: Task = None  # type: ignore[assignment]
-    fixed: Mapping[str, Any] = field(default_factory=dict)
-    score_params: Mapping[str, Any] = field(default_factory=dict)
+    fixed: dict[str, Any] = field(default_factory=dict)
+    score_params: dict[str, Any] = field(default_factory=dict)
     refit: Callable = make_refitter
     rows: np.ndarray = None  # type: ignore[assignment]
     width_unit: float | None = None
@@ -320,9 +320,9 @@ class SelectionData:
         """
         kernel = self.kernel.at(gamma)
         if isinstance(kernel, RadialKernel):
-            between = self._distances_between
-            K = kernel.of_distances(between(train, train))
-            return K, None if test is None else kernel.of_distances(between(test, train))
+            distances = self._distances_of(train, test)
+            values = {name: kernel.of_distances(each) for name, each in distances.items()}
+            return values["samples"], values.get("test")
         raw = np.asarray(kernel(self.X), dtype=np.float64)
         if not np.isfinite(raw).all():
             raise ValueError(
@@ -348,17 +348,17 @@ class SelectionData:
         """
         if not self.kernel.kind.has_width:
             return None
-        kept, _ = self.part_targets(train)
-        distances = {"samples": self._distances_between(kept, kept)}
-        if test is not None:
-            distances["test"] = self._distances_between(test, kept)
-        return CommonWidth(distances)
+        return CommonWidth(self._distances_of(self.part_targets(train)[0], test))
 
-    def _distances_between(self, rows, columns):
-        """Return squared distances; those of all samples without a copy."""
-        if rows.size == columns.size == self.n_samples:
-            return self.distances
-        return self.distances[np.ix_(rows, columns)]
+    def _distances_of(self, train, test=None):
+        """Return squared distances by the names of `CommonWidth`; all of them without a copy."""
+        is_whole = train.size == self.n_samples
+        distances = {
+            "samples": self.distances if is_whole else self.distances[np.ix_(train, train)]
+        }
+        if test is not None:
+            distances["test"] = self.distances[np.ix_(test, train)]
+        return distances
 
 
 def _stratified(strata, n_drawn, random_state):

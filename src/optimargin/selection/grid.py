@@ -13,7 +13,7 @@ from sklearn.utils._param_validation import Interval
 from optimargin._threads import one_thread
 from optimargin._ties import place_of_best
 from optimargin.kernels import gamma_of_width
-from optimargin.selection.clock import StopSearch
+from optimargin.selection.stages import StopSearch
 
 _SMALL = 1000  # samples up to which BLAS threads do not pay
 _AT_ONCE = 3e8  # n_samples^3 of the points of one visit: a fraction of a second to a second

@@ -142,7 +142,8 @@ def odm_path(
     loo_decision = None
     if loo:
         loo_decision = np.empty((len(grid), data.n_samples, data.task.n_outputs))
-    return ODMPath(grid.points, *_solutions(data, grid, n_jobs, loo_decision), loo_decision)
+    objective, gaps, coef, intercept = _solutions(data, grid, n_jobs, loo_decision)
+    return ODMPath(grid.points, objective, gaps, coef, intercept, loo_decision)
 
 
 def ldm_path(

@@ -22,11 +22,10 @@ from scipy.sparse import issparse
 
 from optimargin._ties import TOLERANCE, exceeds, largest, place_of_best
 from optimargin.kernels import gamma_of_width
-from optimargin.selection.clock import Clock
 from optimargin.selection.criteria import Criterion
 from optimargin.selection.loss import N_FOLDS, HeldOutLoss
 from optimargin.selection.search import climb
-from optimargin.selection.stages import Judged, Stage, work_off
+from optimargin.selection.stages import Clock, Judged, Stage, work_off
 from optimargin.systems import Folds
 
 N_REPEATS = 2
@@ -101,11 +100,11 @@ class WidthsSearch:
         together : bool
             Whether all widths change by the same factor.
         """
-        within = loss.anywhere if loss.quadratic is None else loss.quadratic
 
         def work(stage, _):
             groups = _groups(stage, start, self.x.size, together)
-            stage.descend(start, max_evals, within, groups=groups, step=_STEP, rtol=_RTOL)
+            settings = {"groups": groups, "step": _STEP, "rtol": _RTOL}
+            stage.descend(start, max_evals, loss.quadratic, **settings)
 
         stage = work_off([Stage(loss, self.clock, work)])
         self.clock.check()

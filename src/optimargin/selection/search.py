@@ -67,21 +67,25 @@ def stages_of_search(loss, max_evals, random_state, findings, clock):
     n_searched = max_evals - n_judged
     looks, middle = loss.looks(random_state), loss.middle(random_state)
     look_around = partial(_look_around, random_state=random_state)
-    n_left = {"reserve": n_judged}
     if looks is None or n_searched < _FEWEST:
-        yield Stage(loss, clock, look_around, **n_left, findings=findings)
+        yield Stage(loss, clock, look_around, reserve=n_judged, findings=findings)
     else:
-        within = loss.anywhere if loss.quadratic is None else loss.quadratic
-        look, n_looks = partial(look_around, within=within), round(_LOOKS_SHARE * n_searched)
-        share = {"share_of_time": _LOOKS_SHARE}
-        yield Stage(looks, clock, look, n_looks, **n_left, **share, is_heard=False)
+        yield Stage(
+            looks,
+            clock,
+            partial(look_around, within=loss.quadratic),
+            round(_LOOKS_SHARE * n_searched),
+            n_judged,
+            share_of_time=_LOOKS_SHARE,
+            is_heard=False,
+        )
         if middle is not None:
             yield Stage(middle, clock, climb, reserve=_LAST + n_judged, is_heard=False)
             yield Stage(
-                loss, clock, partial(_from_best, n_starts=1), _LAST, **n_left, findings=findings
+                loss, clock, partial(_from_best, n_starts=1), _LAST, n_judged, findings=findings
             )
         else:
-            yield Stage(loss, clock, climb, **n_left, findings=findings)
+            yield Stage(loss, clock, climb, reserve=n_judged, findings=findings)
     if n_judged > 0 and not clock.is_over():
         points = finalists(loss, findings.all)[:n_judged]
         judge = loss.judge(points)
@@ -93,7 +97,6 @@ def stages_of_search(loss, max_evals, random_state, findings, clock):
 
 def _look_around(stage, _, random_state, within=None):
     """Look at spread points, and descend from the best two."""
-    within = stage.loss.anywhere if within is None else within
     n_spread = min(max(round(_SPREAD_SHARE * stage.max_evals), 1), stage.max_evals)
     stage.spread(n_spread, within, random_state)
     _descend_from(stage, stage.best(2, hills=True), within)
@@ -129,7 +132,7 @@ def _from_best(stage, starts, n_descents=1, n_starts=None):
     loss = stage.loss
     for x in starts[:n_starts]:
         stage(x)
-    within = loss.quadratic if loss.stays_quadratic else loss.anywhere
+    within = loss.quadratic if loss.stays_quadratic else None
     _descend_from(stage, stage.best(n_descents), within)
 
 

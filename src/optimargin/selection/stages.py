@@ -2,10 +2,13 @@
 
 A search is a list of stages, worked off one by one. Each evaluates one loss, where its `work` wants
 to: at points all over a box, down a hill, at points given. It is told where the stage before found
-low losses, and ends when its work is done, its evaluations are used up or the clock says so. Every
-evaluation has one record.
+low losses, and ends when its work is done, its evaluations are used up or the clock says so. All
+stages have one clock, and every evaluation has one record.
 """
 
+import sys
+import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -16,7 +19,6 @@ from scipy.optimize import minimize
 from scipy.stats import qmc
 
 from optimargin._ties import Levels, exceeds, place_of_best, ranking
-from optimargin.selection.clock import Clock
 from optimargin.selection.criteria import Criterion, Truth, reported, scored
 
 SEARCHED, FINALIST, FURTHER = range(3)
@@ -27,6 +29,95 @@ _OTHER_HILL = 1.0  # log2 of the width, for two points to lead to different ends
 _STEP = 0.1  # widths of the bounds, the first step of a descent
 _EDGE = 0.15  # widths of the bounds, the first simplex
 RTOL = 5e-4  # share of the loss by which a step has to lower it for a descent to go on
+
+
+class StopSearch(Exception):
+    """Ends a job whose time is over, or that a callback has ended."""
+
+
+class Clock:
+    """Count the steps of a job, and write a line to standard error about once a second.
+
+    All stages of a job share one, so that its line is about the whole job.
+
+    Parameters
+    ----------
+    name : str
+        What the line starts with.
+    total : int
+        The number of steps, as far as it is known.
+    unit : str
+        What a step is, in the plural.
+    verbose : bool
+        Whether to write.
+    max_time : float, default=None
+        In seconds, after which no step is to begin.
+    tick : callable, default=None
+        Called after each step that is heard of; it returns whether to end the job.
+
+    Attributes
+    ----------
+    later : int
+        Steps that come after those that are expected.
+    """
+
+    def __init__(
+        self, name="", total=0, unit="evaluations", *, verbose=False, max_time=None, tick=None
+    ):
+        self.name, self.total, self.unit, self.verbose = name, total, unit, verbose
+        self.done = self.later = 0
+        self._max_time, self._tick, self._is_stopped = max_time, tick, False
+        self._start = self._last = time.monotonic()
+        self._since = self._start, 0
+        self._lock = threading.Lock()  # points of a grid are solved in threads
+
+    def is_over(self, share=1.0):
+        """Return whether no step may begin any more: some share of the time, or all, is spent."""
+        spent = time.monotonic() - self._start
+        return self._is_stopped or (self._max_time is not None and spent > share * self._max_time)
+
+    def check(self):
+        """Raise `StopSearch` where no step may begin any more."""
+        if self.is_over():
+            raise StopSearch
+
+    def step(self, note="", n_steps=1, *, is_heard=True):
+        """Count steps that were made; `note` is added to the line."""
+        with self._lock:
+            self.done += n_steps
+            self.total = max(self.total, self.done)
+            now = time.monotonic()
+            if self.verbose and (now - self._last >= 1 or self.done == self.total):
+                self._last = now
+                self._print(now, note)
+        if is_heard and self._tick is not None and self._tick():
+            self._is_stopped = True
+
+    def expect(self, n_steps):
+        """Say how many steps are to come before `later` ones, at most.
+
+        How long one takes is measured from now on: those before were of another kind.
+        """
+        with self._lock:
+            self.total = self.done + n_steps + self.later
+            self._since = time.monotonic(), self.done
+
+    def end(self, note=""):
+        """Tell that there are no more steps, unless the last one has."""
+        with self._lock:
+            if self.verbose and 0 < self.done != self.total:
+                self.total = self.done
+                self._print(time.monotonic(), note)
+
+    def _print(self, now, note):
+        since, before = self._since
+        each = (now - since) / max(self.done - before, 1)
+        print(
+            f"{self.name}: {self.done} of {self.total} {self.unit}, {now - self._start:.0f} s so "
+            f"far, about {each * max(self.total - self.done, 0):.0f} s to go{note}",
+            file=sys.stderr,
+            flush=True,
+        )
 
 
 @dataclass(eq=False)
@@ -209,6 +300,7 @@ class Stage:
 
     def spread(self, n_points, within, random_state):
         """Look at points all over the box where the search begins; see `descend`."""
+        within = np.full(len(self.loss.bounds), np.nan) if within is None else within
         free = np.isnan(within)
         box = self.loss.spread[free]
         sobol = qmc.Sobol(len(box), rng=np.random.default_rng(random_state.randint(2**31)))
@@ -218,7 +310,7 @@ class Stage:
             x[free] = point
             self(x, gradient=False)
 
-    def descend(self, start, max_evals, within, *, groups=None, step=_STEP, rtol=RTOL):
+    def descend(self, start, max_evals, within=None, *, groups=None, step=_STEP, rtol=RTOL):
         """Go downhill from a point, within bounds: by gradients, or by simplices without.
 
         Parameters
@@ -226,7 +318,7 @@ class Stage:
         start : ndarray of shape (n_coordinates,)
         max_evals : int
             No step begins after so many evaluations, that of the start included.
-        within : ndarray of shape (n_coordinates,)
+        within : ndarray of shape (n_coordinates,), default=None
             Coordinates that are not NaN stay what they are.
         groups : ndarray of shape (n_coordinates,), default=None
             Coordinates of the same number change by the same amount.
@@ -235,7 +327,7 @@ class Stage:
         rtol : float
             A descent ends when a step lowers the loss by less than this share of it.
         """
-        free = np.flatnonzero(np.isnan(within))
+        free = np.arange(len(start)) if within is None else np.flatnonzero(np.isnan(within))
         groups = np.arange(len(start)) if groups is None else groups
         _, first, column = np.unique(groups[free], return_index=True, return_inverse=True)
         low, high = self.loss.bounds_around(start)[free].T
