@@ -15,6 +15,7 @@ from optimargin.selection import stages as clocks
 from optimargin.selection.criteria import Criterion
 from optimargin.selection.data import SelectionData
 from optimargin.selection.loss import PENALTY, HeldOutLoss
+from optimargin.selection.relevance import find_widths
 from optimargin.selection.stages import (
     FINALIST,
     FURTHER,
@@ -162,6 +163,16 @@ def test_a_clock_that_is_over_ends_every_stage_after_one_evaluation():
     assert [len(stage.all) for stage in stages] == [1, 1, 1]
     with pytest.raises(StopSearch):
         clock.check()
+
+
+def test_no_width_is_looked_for_when_the_time_is_over():
+    X, y = noisy_moons(60)
+    data = SelectionData(ODM, X, y, None, kernel=KernelChoice("rbf"), fit_intercept=True)
+    loss, clock = HeldOutLoss(data, None, some_state()), Clock(max_time=1e-9)
+    best, _ = loss(np.array([1.0, -2.0, 0.5, 0.0]), gradient=False)
+    with pytest.raises(StopSearch):
+        find_widths(loss, best, some_state(), clock, at_once=True)
+    assert clock.done == 0
 
 
 def test_a_share_of_the_time_ends_a_stage_alone(monkeypatch):

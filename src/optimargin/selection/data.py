@@ -127,8 +127,16 @@ class SelectionData:
         n_samples = self.n_samples
         if max_samples is None or n_samples <= max_samples:
             return self
-        used = np.flatnonzero(self.weight)
-        rows = used if used.size <= max_samples else self._drawn(used, max_samples, random_state)
+        rows = np.flatnonzero(self.weight)
+        if rows.size > max_samples:
+            strata = self.strata[rows]
+            some = _stratified(strata, max_samples, random_state)
+            lacking = np.setdiff1d(strata, strata[some])
+            if lacking.size:  # every class keeps a sample
+                largest = np.flatnonzero(strata[some] == np.bincount(strata[some]).argmax())
+                first = [np.flatnonzero(strata == k)[0] for k in lacking]
+                some = np.sort(np.append(np.delete(some, largest[: lacking.size]), first))
+            rows = rows[some]
         y, weight = self._part(rows)
         return replace(
             self,
@@ -143,17 +151,6 @@ class SelectionData:
     def lacks_a_class(self, rows):
         """Return whether some samples lack a class that others have."""
         return np.unique(self.strata[rows]).size < np.unique(self.strata[self.weight > 0]).size
-
-    def _drawn(self, used, n_drawn, random_state):
-        """Return some samples of positive weight; every class keeps one."""
-        strata = self.strata[used]
-        some = _stratified(strata, n_drawn, random_state)
-        lacking = np.setdiff1d(strata, strata[some])
-        if lacking.size:
-            largest = np.flatnonzero(strata[some] == np.bincount(strata[some]).argmax())
-            first = [np.flatnonzero(strata == k)[0] for k in lacking]
-            some = np.sort(np.append(np.delete(some, largest[: lacking.size]), first))
-        return used[some]
 
     def scaled(self, factors):
         """Return the same data with each feature multiplied by a factor."""

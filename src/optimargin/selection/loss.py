@@ -42,19 +42,20 @@ N_REPEATS = 3
 PENALTY = 0.1  # loss times samples, per squared log2 width
 WIDTH_BOUNDS = (-3.5, 2.5)  # log2 of the common width in mean distances
 _FEATURE_WIDTH_BOUNDS = (-5.0, 5.0)  # log2 of a width, from where a descent starts
-_CHEAP_UP_TO = 300  # samples up to which a second descent costs next to nothing
-_EXACT_UP_TO = 500  # samples up to which fits without each fold are cheap
-_ALL_FOLDS_UP_TO = 200  # samples up to which these are the folds of all partitions
-_ONE_REPEAT_FROM = 1000  # samples, enough for one partition to tell points apart
-_ONE_REPEAT_OF_TWO_FROM = 300  # the same of two classes, whose points take longest per sample
+_EXACT_UP_TO = 500  # samples up to which finalists are fitted without each fold, too
+_ALL_FOLDS_UP_TO = 200  # samples up to which finalists are fitted without folds of all partitions
+_ONE_REPEAT_FROM = 1000  # samples from which one partition tells points apart
+_ONE_REPEAT_OF_TWO_FROM = (
+    300  # samples of two classes from which one partition does, as points take long
+)
 _EVERY_LOSS_UP_TO = 1.5e8  # sum of n_samples^3 up to which outputs have active sets of their own
-_LOOKS = 250  # samples that first looks are taken at
-_LOOKS_PER_CLASS = 32  # the same of many classes
-_MOST_LOOKS = 600  # the same at most
-_LINEAR_LOOKS = 3000  # the same of linear models
+_LOOKS = 250  # samples that first looks are taken at, at least
+_LOOKS_PER_CLASS = 32  # samples per class that first looks are taken at
+_MOST_LOOKS = 600  # samples that first looks are taken at, at most
+_LINEAR_LOOKS = 3000  # samples that first looks of linear models are taken at
 _MIDDLE_FROM = 1500  # samples from which some of them make most of the way
-_MIDDLE_SHARE = 0.25  # of the samples, these are
-_MIDDLE = (1000, 5000)  # samples, at least and at most
+_MIDDLE_SHARE = 0.25  # share of the samples that makes most of the way
+_MIDDLE = (1000, 5000)  # samples that make most of the way, at least and at most
 _LN2 = float(np.log(2.0))
 
 
@@ -188,6 +189,16 @@ class HeldOutLoss:
         width, if any.
     rows : ndarray of shape (n_rows,), default=None
         With widths per feature: the samples of positive weight that take part.
+
+    Attributes
+    ----------
+    used : ndarray
+        The samples of positive weight that take part.
+    parts : list of Part
+    rows : ndarray of shape (n_held_out,)
+        The samples held out, part by part.
+    truth : Truth
+        Of these.
     """
 
     def __init__(
@@ -202,7 +213,7 @@ class HeldOutLoss:
         rows=None,
     ):
         self.data = data
-        self._used = np.flatnonzero(data.weight) if rows is None else rows
+        self.used = np.flatnonzero(data.weight) if rows is None else rows
         self._unit = data.unit
         if rows is not None:  # penalties per sample stay what they are
             self._unit *= float(data.weight[rows].sum())
@@ -226,8 +237,8 @@ class HeldOutLoss:
             if n_repeats is None:
                 are_two = isinstance(data.task, Classification) and len(data.targets) == 1
                 enough = _ONE_REPEAT_OF_TWO_FROM if are_two else _ONE_REPEAT_FROM
-                n_repeats = N_REPEATS if self._used.size < enough else 1
-            strata, n_folds = data.strata[self._used], min(n_folds, self._used.size)
+                n_repeats = N_REPEATS if self.used.size < enough else 1
+            strata, n_folds = data.strata[self.used], min(n_folds, self.used.size)
             self._folds = Folds.stratified(strata, n_folds, n_repeats, random_state)
             self._use([self._closed_form_part(random_state)])
         else:
@@ -237,12 +248,12 @@ class HeldOutLoss:
         """Return all samples, held out fold by fold in closed form."""
         data, folds = self.data, self._folds
         if self._is_per_feature:
-            refitter = data.refitter(1.0, self._used)
-            widths: Any = FeatureWidths(data.kernel.at(1.0), data.X[self._used])
+            refitter = data.refitter(1.0, self.used)
+            widths: Any = FeatureWidths(data.kernel.at(1.0), data.X[self.used])
         else:
             gamma = self.gamma(np.zeros(len(self.bounds)))
             refitter, widths = data.folds_refitter(gamma, folds, random_state)
-        return Part(np.tile(self._used, folds.fold.shape[0]), refitter, widths, folds)
+        return Part(np.tile(self.used, folds.fold.shape[0]), refitter, widths, folds)
 
     def _exact_part(self, train, test):
         """Return the samples of one split, held out by fitting without them."""
@@ -293,11 +304,6 @@ class HeldOutLoss:
         if of_objective is None or len(self.bounds) == self._n_loss:
             return None
         return np.append(of_objective, np.full(len(self.bounds) - self._n_loss, np.nan))
-
-    @property
-    def is_cheap(self):
-        """Whether samples are so few that a second descent costs next to nothing."""
-        return self._used.size <= _CHEAP_UP_TO
 
     @property
     def stays_quadratic(self):
@@ -353,13 +359,13 @@ class HeldOutLoss:
         finalists : list of ndarray of shape (n_parameters,)
         """
         is_exact = all(self._at(x)[1].is_quadratic for x in finalists)
-        if self._folds is None or self._used.size > _EXACT_UP_TO or is_exact:
+        if self._folds is None or self.used.size > _EXACT_UP_TO or is_exact:
             return self
         splits = [
-            (np.delete(self._used, left_out), self._used[left_out])
+            (np.delete(self.used, left_out), self.used[left_out])
             for _, left_out in self._folds.models()
         ]
-        if self._used.size > _ALL_FOLDS_UP_TO:
+        if self.used.size > _ALL_FOLDS_UP_TO:
             splits = splits[: self._folds.n_folds]  # those of one partition
         if any(self.data.lacks_a_class(train) for train, _ in splits):
             return self
@@ -382,7 +388,7 @@ class HeldOutLoss:
         penalty, apart = 0.0, 0.0
         if self._is_per_feature:
             apart = x[self._n_loss :] - x[self._n_loss :].mean()
-            share = PENALTY / self._used.size
+            share = PENALTY / self.used.size
             penalty, apart = share * (apart @ apart), 2 * share * apart
         judged = Judged(x, point, 1.0 - score + penalty, self.truth, decision)
         if not gradient:

@@ -12,14 +12,14 @@ from dataclasses import replace
 import numpy as np
 
 from optimargin._ties import exceeds
+from optimargin.selection.loss import N_FOLDS
 from optimargin.selection.stages import Judged, Stage, work_off
 from optimargin.systems import Folds
 from optimargin.training import train
 
-N_FOLDS = 5  # of which one is held out from many samples, some one after the other from fewer
-N_HELD_OUT = 3  # folds of fewer samples
-MANY = 20_000  # samples
-MAX_FITS = 14  # points
+N_HELD_OUT = 3  # folds that are held out, one after the other; of many samples one is enough
+MANY = 20_000  # samples from which one fold is enough, and the accuracy itself chooses
+MAX_FITS = 14  # points that are tried
 STEP = 2.0  # log2 of the penalty
 _CLOSE = 0.25  # log2 of the penalty, from a point that was tried: the last one tells nothing new
 _TOL = 1e-3  # relative gap of fits that are only scored

@@ -28,18 +28,16 @@ from optimargin.selection.search import climb
 from optimargin.selection.stages import Clock, Judged, Stage, work_off
 from optimargin.systems import Folds
 
-N_REPEATS = 2
+N_REPEATS = 2  # partitions into folds
 N_OUTER = 3  # folds that confirm
-N_BLOCKS = 3  # of each outer fold: the spread of their gains says how sure the mean gain is
+N_BLOCKS = 3  # parts of an outer fold: the spread of their gains says how sure the mean gain is
 MARGIN = 1.0  # standard errors by which the gain must exceed zero
 MAX_SAMPLES = 500  # samples that widths are found on
 MAX_WIDTHS = 300  # widths: features beyond the most promising ones share one
 HALF = 200  # samples of each half that tells whether widths are worth looking for
 PROMISING = (0.01, 0.04)  # gains, as shares of the loss: of the first half, and of both on average
 _STEPS = 25  # evaluations of a descent
-_FEW_STEPS = (
-    10  # evaluations where it only has to tell which start, or whether widths, promise more
-)
+_FEW_STEPS = 10  # evaluations of a descent that only tells what promises more
 _MAX_LAST = 15  # evaluations with all samples
 _LARGEST_DENSE = 20_000_000  # elements of sparse data that are made dense
 _RTOL = 1e-3  # share of the loss by which a step has to lower it for a descent to go on
@@ -200,6 +198,7 @@ def find_widths(tuned, best, random_state, clock, *, at_once=False) -> Judged | 
     found : Judged or None
         Its held-out values are those of models whose widths, too, were found without the samples.
     """
+    clock.check()
     every, guide = tuned.data, tuned.guide
     x, gamma = _quadratic(every, best.x[:-1]), best.point["gamma"]
     widths = WidthsSearch(x, gamma, guide, random_state, clock)

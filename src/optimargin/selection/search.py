@@ -27,8 +27,9 @@ from optimargin._ties import ranking
 from optimargin.selection.stages import APART, FINALIST, Stage, unlike
 
 N_FINALISTS = 3  # points that are judged once more
+_CHEAP_UP_TO = 300  # samples up to which a second descent costs next to nothing
 _SMALL = 1500  # samples up to which points are so cheap that threads wait more than they work
-_SMALL_LINEAR = 5000  # the same of linear models
+_SMALL_LINEAR = 5000  # samples up to which threads wait more than they work on linear models
 _LARGER = 2.0  # log2 of the penalty, for the finalist that the closed form may underrate
 _LOOKS_SHARE = 0.55  # of the evaluations and the time, for first looks
 _SPREAD_SHARE = 0.4  # of the evaluations of a stage, before descents
@@ -122,7 +123,7 @@ def climb(stage, starts):
         shaped = starts[0].copy()
         shaped[: _SHAPE.size] += _SHAPE
         starts.insert(1, np.clip(shaped, *loss.bounds.T))
-    n_descents = min(2 if loss.is_cheap else 1, len(starts))
+    n_descents = min(2 if loss.used.size <= _CHEAP_UP_TO else 1, len(starts))
     stage.limit(len(starts) + n_descents * _DESCENT)
     _from_best(stage, starts, n_descents)
 
