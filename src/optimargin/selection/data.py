@@ -64,12 +64,17 @@ class SelectionData:
 
     Attributes
     ----------
+    n_samples : int
     strata : ndarray of shape (n_samples,)
         What samples drawn, and folds, have equal shares of.
     targets : list of Target
         Of each output.
     weight : ndarray of shape (n_samples,)
         Of each sample in any output.
+    n_asked : list of int
+        How many samples each output is asked for.
+    are_pairs : bool
+        Whether outputs are asked for some of the samples only, as pairs of classes are.
     """
 
     objective_type: type[Objective]
@@ -85,38 +90,31 @@ class SelectionData:
     refit: Callable = make_refitter
     rows: np.ndarray = None  # type: ignore[assignment]
     width_unit: float | None = None
+    n_samples: int = field(init=False)
     strata: np.ndarray = field(init=False)
     targets: list[Target] = field(init=False)
     weight: np.ndarray = field(init=False)
+    n_asked: list[int] = field(init=False)
+    are_pairs: bool = field(init=False)
 
     def __post_init__(self):
-        y, weight = self.y, self.sample_weight
+        y, weight, n_samples = self.y, self.sample_weight, self.X.shape[0]
         task = Classification.from_labels(y, weight) if self.task is None else self.task
         targets = task.encode(y, weight)
+        of_any = shared_weight(targets)
+        n_used = np.count_nonzero(of_any)
+        n_asked = [np.count_nonzero(target.weight) for target in targets]
+        n_asked = [n_samples if n == n_used else n for n in n_asked]
         vars(self).update(  # as nobody else can
             task=task,
-            rows=np.arange(self.n_samples) if self.rows is None else self.rows,
+            rows=np.arange(n_samples) if self.rows is None else self.rows,
+            n_samples=n_samples,
             strata=task.strata(y),
             targets=targets,
-            weight=shared_weight(targets),
+            weight=of_any,
+            n_asked=n_asked,
+            are_pairs=min(n_asked) < n_samples,
         )
-
-    @property
-    def n_samples(self):
-        """The number of samples."""
-        return self.X.shape[0]
-
-    @property
-    def n_asked(self):
-        """How many samples each output is asked for."""
-        n_used = np.count_nonzero(self.weight)
-        n_asked = [np.count_nonzero(target.weight) for target in self.targets]
-        return [self.n_samples if n == n_used else n for n in n_asked]
-
-    @property
-    def are_pairs(self):
-        """Whether outputs are asked for some of the samples only, as pairs of classes are."""
-        return min(self.n_asked) < self.n_samples
 
     def make_objective(self, **parameters):
         """Return the objective with some chosen parameters and those that are fixed."""

@@ -24,7 +24,7 @@ for all features together one product of matrices.
 """
 
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -59,30 +59,32 @@ _MIDDLE = (1000, 5000)  # samples that make most of the way, at least and at mos
 _LN2 = float(np.log(2.0))
 
 
+@dataclass
 class CommonWidth:
     """Kernel values at one width after another.
 
-    Parameters
+    Attributes
     ----------
     distances : dict of str to ndarray
         Squared distances by what they are between, as in `Form.of`: "samples" and maybe "test", or
         "landmarks" (with the samples; in the precision of products over these) and "between" them.
+    slopes : dict of str to ndarray
+        The derivatives of the last kernel values by the logarithm of the width, if wanted.
     """
 
-    def __init__(self, distances):
-        self._distances = distances
-        self.slopes: dict[str, np.ndarray] = {}
+    distances: dict[str, np.ndarray]
+    slopes: dict[str, np.ndarray] = field(default_factory=dict, init=False)
 
     def change(self, refitter, kernel, gradient):
         """Let a refitter go on with the kernel of another width; a gradient may be wanted."""
-        of_landmarks = "landmarks" in self._distances
+        of_landmarks = "landmarks" in self.distances
         self.slopes = {}
         if of_landmarks:
             refitter.change_design(None)  # frees its memory for the new one
-        values = {name: kernel.of_distances(each) for name, each in self._distances.items()}
+        values = {name: kernel.of_distances(each) for name, each in self.distances.items()}
         if gradient:  # now: the values of landmarks will be overwritten
             self.slopes = {
-                name: kernel.width_slope(self._distances[name], K) for name, K in values.items()
+                name: kernel.width_slope(self.distances[name], K) for name, K in values.items()
             }
         if of_landmarks:
             refitter.change_design(LandmarkFeatures(values["landmarks"], values["between"]))
@@ -251,13 +253,14 @@ class HeldOutLoss:
             refitter = data.refitter(1.0, self.used)
             widths: Any = FeatureWidths(data.kernel.at(1.0), data.X[self.used])
         else:
-            gamma = self.gamma(np.zeros(len(self.bounds)))
+            gamma = self.parameters(np.zeros(len(self.bounds))).get("gamma")
             refitter, widths = data.folds_refitter(gamma, folds, random_state)
         return Part(np.tile(self.used, folds.fold.shape[0]), refitter, widths, folds)
 
     def _exact_part(self, train, test):
         """Return the samples of one split, held out by fitting without them."""
-        refitter = self.data.refitter(self.gamma(np.zeros(len(self.bounds))), train, test)
+        gamma = self.parameters(np.zeros(len(self.bounds))).get("gamma")
+        refitter = self.data.refitter(gamma, train, test)
         return Part(test, refitter, self.data.width_between(train, test))
 
     def _use(self, parts):
@@ -266,25 +269,22 @@ class HeldOutLoss:
         self.rows = np.concatenate([part.rows for part in parts])
         self.truth = self.data.truth(self.rows, "The held-out samples")
 
-    def gamma(self, x):
-        """Return gamma at `x`: a number, one per feature, or None where the kernel has none."""
-        if self._is_per_feature:
-            return self._gamma * 4.0 ** -x[self._n_loss :]
-        if not self.has_width:
-            return self._gamma
-        return float(gamma_of_width(self.data.mean_distance * 2.0 ** x[-1]))
-
     def parameters(self, x):
         """Return the parameters of the objective and gamma, where the kernel has one, at `x`."""
         return self._at(x)[0]
 
     def _at(self, x):
         """Return the parameters, the objective, and what tells the widths to refitters, at `x`."""
-        point, gamma = self.data.objective_type.at(x, self._unit), self.gamma(x)
-        objective = self.data.make_objective(**point)
+        data, gamma = self.data, self._gamma
+        if self.has_width:
+            gamma = float(gamma_of_width(data.mean_distance * 2.0 ** x[-1]))
+        elif self._is_per_feature:
+            gamma = gamma * 4.0 ** -x[self._n_loss :]
+        point = data.objective_type.at(x, self._unit)
+        objective = data.make_objective(**point)
         if gamma is not None:
             point["gamma"] = gamma
-        return point, objective, self.data.kernel.at(gamma) if self.has_width else gamma
+        return point, objective, data.kernel.at(gamma) if self.has_width else gamma
 
     def roughness(self, point):
         """Return what points of equal losses are compared by; of widths the earliest are taken."""
@@ -383,7 +383,8 @@ class HeldOutLoss:
         x, gradient = np.array(x), gradient and self.has_gradient
         point, objective, widths = self._at(x)
         found = [part.held_out(objective, widths, gradient) for part in self.parts]
-        decision = np.concatenate([_flat(each.decision) for each in found])
+        n_outputs = len(self.data.targets)
+        decision = np.concatenate([each.decision.reshape(-1, n_outputs) for each in found])
         score, slope = self.guide.score_and_slope(decision, self.truth)
         penalty, apart = 0.0, 0.0
         if self._is_per_feature:
@@ -401,11 +402,6 @@ class HeldOutLoss:
         by_loss, by_width = (sum(each) for each in zip(*slopes, strict=True))
         by_x = self.data.objective_type.chain(by_loss)
         return judged, np.append(-by_x, apart - by_width)
-
-
-def _flat(decision):
-    """Return decision values with one row per held-out sample."""
-    return decision.reshape(-1, decision.shape[-1])
 
 
 def _dense(X) -> Any:
