@@ -389,21 +389,15 @@ CRITERIA: dict[str, type[Criterion]] = {
     "squared_error": SquaredError,
     "neg_mean_squared_error": SquaredError,
 }
-# Smooth forms of scorers of scikit-learn: for any number of classes, and for two.
-_SMOOTH_FORMS: dict[str, type[Criterion]] = {"balanced_accuracy": SmoothBalancedAccuracy}
-_SMOOTH_FORMS_OF_TWO: dict[str, type[Criterion]] = {"f1": SmoothF1, "roc_auc": SmoothAUC}
-# Scorers that squares of residuals are a better guide for than the default of the task.
-_OF_SQUARES = ("r2", "neg_root_mean_squared_error", "explained_variance")
-
-
-def _smooth_form(scoring, default, n_classes):
-    """Return what guides the search where a scorer of scikit-learn chooses."""
-    if not isinstance(scoring, str):
-        return default.guide
-    if scoring in _OF_SQUARES:
-        return SquaredError().guide
-    forms = _SMOOTH_FORMS if n_classes != 2 else _SMOOTH_FORMS | _SMOOTH_FORMS_OF_TWO
-    return forms[scoring]() if scoring in forms else default.guide
+# What guides the search where a scorer of scikit-learn chooses: its smooth form, or, as for r2, a
+# better guide than the default of the task; for any number of classes, and for two.
+_GUIDES: dict[str, Criterion] = {
+    "balanced_accuracy": SmoothBalancedAccuracy(),
+    "r2": SquaredError().guide,
+    "neg_root_mean_squared_error": SquaredError().guide,
+    "explained_variance": SquaredError().guide,
+}
+_GUIDES_OF_TWO = {**_GUIDES, "f1": SmoothF1(), "roc_auc": SmoothAUC()}
 
 
 def make_criterion(scoring, default: Criterion, task_type: type[Task], n_classes=2) -> Criterion:
@@ -424,7 +418,9 @@ def make_criterion(scoring, default: Criterion, task_type: type[Task], n_classes
     if isinstance(scoring, str) and scoring in CRITERIA:
         scoring = CRITERIA[scoring]()
     if not isinstance(scoring, Criterion):
-        return ScorerCriterion(scoring, _smooth_form(scoring, default, n_classes))
+        guides = _GUIDES_OF_TWO if n_classes == 2 else _GUIDES
+        guide = guides.get(scoring) if isinstance(scoring, str) else None
+        return ScorerCriterion(scoring, guide or default.guide)
     if not issubclass(task_type, scoring.task_type):
         names = sorted(n for n, c in CRITERIA.items() if issubclass(task_type, c.task_type))
         raise ValueError(
