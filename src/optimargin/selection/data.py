@@ -221,11 +221,6 @@ class SelectionData:
         check_scale(self.X)
         return np.ascontiguousarray(squared_distances(self.X), dtype=np.float64)
 
-    def prepare(self):
-        """Compute what refitters share, before threads ask for it."""
-        if self.kernel.kind.has_width:
-            _ = self.distances
-
     def part_targets(self, train=None):
         """Return samples of positive weight, and their targets with weights of their own.
 

@@ -185,7 +185,8 @@ def run_grid(data, grid, splits, visit, n_jobs=None):
     # Threads of BLAS do harm beside other workers, and on small matrices, where waiting for each
     # other costs more than it saves, most of all on a busy machine.
     with one_thread() if n_jobs > 1 or data.n_samples <= _SMALL else nullcontext():
-        data.prepare()
+        if data.kernel.kind.has_width:
+            _ = data.distances  # computed before threads ask for them
         if n_jobs == 1:
             for task in tasks:
                 run(*task)

@@ -216,9 +216,8 @@ class HeldOutLoss:
     ):
         self.data = data
         self.used = np.flatnonzero(data.weight) if rows is None else rows
-        self._unit = data.unit
-        if rows is not None:  # penalties per sample stay what they are
-            self._unit *= float(data.weight[rows].sum())
+        # penalties per sample stay what they are
+        self._share = 1.0 if rows is None else float(data.weight[rows].sum())
         self.guide = SmoothAccuracy() if guide is None else guide
         kind = data.objective_type
         self._n_loss = len(kind.bounds)
@@ -253,13 +252,13 @@ class HeldOutLoss:
             refitter = data.refitter(1.0, self.used)
             widths: Any = FeatureWidths(data.kernel.at(1.0), data.X[self.used])
         else:
-            gamma = self.parameters(np.zeros(len(self.bounds))).get("gamma")
+            gamma = self._gamma_at(np.zeros(len(self.bounds)))
             refitter, widths = data.folds_refitter(gamma, folds, random_state)
         return Part(np.tile(self.used, folds.fold.shape[0]), refitter, widths, folds)
 
     def _exact_part(self, train, test):
         """Return the samples of one split, held out by fitting without them."""
-        gamma = self.parameters(np.zeros(len(self.bounds))).get("gamma")
+        gamma = self._gamma_at(np.zeros(len(self.bounds)))
         refitter = self.data.refitter(gamma, train, test)
         return Part(test, refitter, self.data.width_between(train, test))
 
@@ -275,16 +274,20 @@ class HeldOutLoss:
 
     def _at(self, x):
         """Return the parameters, the objective, and what tells the widths to refitters, at `x`."""
-        data, gamma = self.data, self._gamma
-        if self.has_width:
-            gamma = float(gamma_of_width(data.mean_distance * 2.0 ** x[-1]))
-        elif self._is_per_feature:
-            gamma = gamma * 4.0 ** -x[self._n_loss :]
-        point = data.objective_type.at(x, self._unit)
+        data, gamma = self.data, self._gamma_at(x)
+        point = data.objective_type.at(x, self._share * data.unit)
         objective = data.make_objective(**point)
         if gamma is not None:
             point["gamma"] = gamma
         return point, objective, data.kernel.at(gamma) if self.has_width else gamma
+
+    def _gamma_at(self, x):
+        """Return gamma: a number, one per feature, or None where the kernel has none."""
+        if self._is_per_feature:
+            return self._gamma * 4.0 ** -x[self._n_loss :]
+        if not self.has_width:
+            return self._gamma
+        return float(gamma_of_width(self.data.mean_distance * 2.0 ** x[-1]))
 
     def roughness(self, point):
         """Return what points of equal losses are compared by; of widths the earliest are taken."""
