@@ -29,7 +29,7 @@ from threadpoolctl import threadpool_limits
 from optimargin.kernels import KernelChoice
 from optimargin.objectives import ODM
 from optimargin.selection.data import SelectionData
-from optimargin.selection.search import HeldOutLoss
+from optimargin.selection.loss import HeldOutLoss
 from optimargin.tasks import Classification
 from optimargin.training.plan import FoldsPlan, plan_folds
 

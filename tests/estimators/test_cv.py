@@ -22,7 +22,7 @@ from optimargin import (
 from optimargin.objectives import ODM
 from optimargin.selection.criteria import smooth_loss
 from optimargin.selection.data import SelectionData
-from optimargin.selection.search import HeldOutLoss
+from optimargin.selection.loss import HeldOutLoss
 
 pytestmark = pytest.mark.numbers
 

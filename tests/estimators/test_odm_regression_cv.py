@@ -24,7 +24,7 @@ from optimargin.selection.criteria import (
     Truth,
 )
 from optimargin.selection.data import SelectionData
-from optimargin.selection.search import HeldOutLoss
+from optimargin.selection.loss import HeldOutLoss
 from optimargin.tasks import Regression
 
 pytestmark = pytest.mark.numbers

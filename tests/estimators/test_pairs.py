@@ -21,7 +21,7 @@ from optimargin.objectives import ODM
 from optimargin.onnx import to_onnx
 from optimargin.selection.criteria import pair_margins, smooth_loss
 from optimargin.selection.data import SelectionData
-from optimargin.selection.search import HeldOutLoss
+from optimargin.selection.loss import HeldOutLoss
 from optimargin.tasks import Classification
 
 pytestmark = [pytest.mark.quick, pytest.mark.numbers]

@@ -10,7 +10,7 @@ from optimargin.kernels import KernelChoice
 from optimargin.objectives import ODM
 from optimargin.selection.criteria import CRITERIA, Criterion, true_margins
 from optimargin.selection.data import SelectionData
-from optimargin.selection.search import HeldOutLoss
+from optimargin.selection.loss import HeldOutLoss
 from tests.cases import two_classes
 
 pytestmark = [pytest.mark.quick, pytest.mark.numbers]

@@ -12,8 +12,7 @@ from optimargin.held_out.search_designs import LandmarkFeatures, PlainFeatures
 from optimargin.kernels import Kernel, KernelChoice, gamma_of_width, squared_distances
 from optimargin.objectives import ODM
 from optimargin.selection.data import SelectionData
-from optimargin.selection.parts import LandmarkValues
-from optimargin.selection.search import HeldOutLoss
+from optimargin.selection.loss import CommonWidth, HeldOutLoss
 from optimargin.systems import Folds
 from optimargin.targets import Target
 from optimargin.training.plan import plan_folds
@@ -45,15 +44,17 @@ class OfLandmarks:
         X, targets, folds = data
         self.folds = folds
         self.refitter = make_refitter(FoldedData(None, folds, dtype), ODM, targets, fit_intercept)
-        self._values = LandmarkValues(
-            squared_distances(X, X[rows]).astype(dtype), squared_distances(X[rows])
-        )
+        distances = {
+            "landmarks": squared_distances(X, X[rows]).astype(dtype),
+            "between": squared_distances(X[rows]),
+        }
+        self._width = CommonWidth(distances)
 
     def found(self, objective, log_width=0.0):
         """Return held-out values, derivatives of a function of them, and objectives."""
         kernel = Kernel("rbf", gamma_of_width(np.exp(log_width)))
-        self._values.change(self.refitter, kernel, gradient=True)
-        return found_by(self.refitter, objective, self.folds, self._values.slopes())
+        self._width.change(self.refitter, kernel, gradient=True)
+        return found_by(self.refitter, objective, self.folds, self._width.slopes)
 
 
 def smooth(decision):

@@ -23,8 +23,7 @@ from optimargin.selection.criteria import (
     SquaredError,
 )
 from optimargin.selection.data import SelectionData
-from optimargin.selection.relevance import WidthsLoss
-from optimargin.selection.search import HeldOutLoss
+from optimargin.selection.loss import HeldOutLoss
 from optimargin.systems.outputs import SystemList
 from optimargin.systems.small import CompiledSystems
 from optimargin.tasks import Classification, Regression
@@ -186,7 +185,8 @@ def test_gradients_are_those_of_finite_differences(engine, task, criterion, monk
 )
 def test_gradients_by_widths_per_feature_are_those_of_finite_differences(task, criterion, engine):
     data = make_data(task, ENGINES[engine])
-    loss = WidthsLoss(data, np.flatnonzero(data.weight), 0.2, criterion, np.random.RandomState(0))
+    used = np.flatnonzero(data.weight)
+    loss = HeldOutLoss(data, None, np.random.RandomState(0), criterion, gamma=0.2, rows=used)
     x = np.append([1.5] if task == "numbers" else [1.5, -2.0, 0.2], [0.3, -0.2, 0.1, 0.4])
     _, gradient = loss(x)
-    check_gradient(lambda at: loss(at)[0], x, gradient, range(x.size))
+    check_gradient(lambda at: loss(at)[0].loss, x, gradient, range(x.size))

@@ -181,11 +181,12 @@ def test_paper_grid_has_3630_points():
 
 def test_walk_visits_every_point_once_and_moves_one_parameter_at_a_time():
     grid = Grid(ODM, {"C1": [1, 2, 4], "C2": [1, 2], "D": [0.0, 0.1, 0.2]}, None)
-    visited = list(grid.walk(range(3)))
-    assert len(set(visited)) == len(grid) == len(visited)
-    steps = np.abs(np.diff(visited, axis=0)).sum(axis=1)
+    along = grid.walk(np.arange(3))
+    visited = np.concatenate(along)
+    assert sorted(visited) == list(range(len(grid)))
+    steps = np.abs(np.diff(np.unravel_index(visited, (3, 2, 3)), axis=1)).sum(axis=0)
     assert (steps == 1).all()
-    assert {grid.index(place, 0) for place in visited} == set(range(len(grid)))
+    assert [{grid.points[number]["C1"] for number in part} for part in along] == [{1}, {2}, {4}]
 
 
 def test_ties_go_to_the_smoothest_model():

@@ -14,9 +14,9 @@ from optimargin import (
 from optimargin.kernels import KernelChoice
 from optimargin.objectives import ODM
 from optimargin.selection import penalty
-from optimargin.selection.criteria import SmoothAccuracy
+from optimargin.selection.criteria import Criterion, SmoothAccuracy
 from optimargin.selection.data import SelectionData
-from optimargin.selection.search import StopSearch
+from optimargin.selection.stages import Clock, Stage
 from optimargin.training.plan import Options
 
 pytestmark = pytest.mark.numbers
@@ -40,47 +40,46 @@ def test_the_best_penalty_is_found_from_anywhere(start):
     X, score = words(600)
     data = make_data(X, (score > 0).astype(int))
     x = np.array([start, -2.0, 0.5])
-    found = penalty.find_penalty(
-        data, x, SmoothAccuracy().score, Options(), np.random.RandomState(0)
-    )
-    every = penalty._Trials(
-        data, SmoothAccuracy().score, Options(), np.random.RandomState(0), lambda: None
-    )
-    on_a_grid = max(every(np.array([at, -2.0, 0.5])).score for at in np.arange(-8.0, 9.0, 2.0))
-    assert found.score >= on_a_grid - 0.005
-    assert set(found.rows) <= set(range(600))
-    assert found.decision.shape == (found.rows.size, 1)
+    given = SmoothAccuracy(), Options(), np.random.RandomState(0)
+    found = penalty.find_penalty(data, x, *given, Clock())
+    loss = penalty.PenaltyLoss(data, *given[:2], np.random.RandomState(0))
+    every = Stage(loss, Clock(), None, 100)
+    on_a_grid = max(-every(np.array([at, -2.0, 0.5]))[0].loss for at in np.arange(-8.0, 9.0, 2.0))
+    assert -found.loss >= on_a_grid - 0.005
+    assert set(found.truth.rows) <= set(range(600))
+    assert found.decision.shape == (found.truth.rows.size, 1)
+
+
+class Rounded(Criterion):
+    """A score that is the same everywhere, but for rounding."""
+
+    def __init__(self, seed):
+        self._rng = np.random.default_rng(seed)
+
+    def score(self, decision, truth):
+        return 0.9 * (1 + 1e-9 * self._rng.uniform(-1, 1))
+
+
+def penalty_of(X, score, x, criterion, clock):
+    """Return the penalty that is found for two classes."""
+    data = make_data(X, (score > 0).astype(int))
+    state = np.random.RandomState(0)
+    return penalty.find_penalty(data, np.array(x), criterion, Options(), state, clock)
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_of_equal_scores_the_smallest_penalty_that_was_tried_is_taken(seed):
-    X, score = words(300)
-    rng, ticks = np.random.default_rng(seed), []
-    found = penalty.find_penalty(
-        make_data(X, (score > 0).astype(int)),
-        np.array([-2.0, -2.0, 0.5]),
-        lambda decision, truth: 0.9 * (1 + 1e-9 * rng.uniform(-1, 1)),
-        Options(),
-        np.random.RandomState(0),
-        lambda: ticks.append(1),
-    )
+    clock = Clock()
+    found = penalty_of(*words(300), [-2.0, -2.0, 0.5], Rounded(seed), clock)
     assert found.x.tolist() == [-4.0, -2.0, 0.5]
-    assert len(ticks) == 3  # one step each way
+    assert clock.done == 3  # one step each way
 
 
 def test_fits_are_limited(monkeypatch):
     monkeypatch.setattr(penalty, "MAX_FITS", 3)
-    X, score = words(300)
-    ticks = []
-    penalty.find_penalty(
-        make_data(X, (score > 0).astype(int)),
-        np.array([-8.0, -2.0, 0.5]),
-        SmoothAccuracy().score,
-        Options(),
-        np.random.RandomState(0),
-        lambda: ticks.append(1),
-    )
-    assert len(ticks) == 3
+    clock = Clock()
+    penalty_of(*words(300), [-8.0, -2.0, 0.5], SmoothAccuracy(), clock)
+    assert clock.done == 3
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -111,21 +110,12 @@ def test_time_ends_it():
     assert len(model.cv_results_["params"]) < 4
 
 
-def test_time_that_ends_it_keeps_what_was_found(monkeypatch):
-    X, score = words(300)
-    data, x = make_data(X, (score > 0).astype(int)), np.array([-8.0, -2.0, 0.5])
-    ticks = []
-
-    def tick():
-        ticks.append(1)
-        if len(ticks) > limit:
-            raise StopSearch
-
-    given = data, x, SmoothAccuracy().score, Options(), np.random.RandomState(0), tick
-    limit = 3
-    assert penalty.find_penalty(*given).x[0] > x[0]
-    limit = 0
-    assert penalty.find_penalty(*given) is None
+def test_time_that_ends_it_keeps_what_was_found():
+    clock = Clock(tick=lambda: clock.done == 3)
+    x = [-8.0, -2.0, 0.5]
+    assert penalty_of(*words(300), x, SmoothAccuracy(), clock).x[0] > x[0]
+    assert clock.done == 3
+    assert penalty_of(*words(300), x, SmoothAccuracy(), clock) is None
 
 
 def test_classes_that_a_fold_may_lack_are_not_scored():
@@ -151,7 +141,7 @@ def test_the_linear_kernel_is_searched_as_linear_models_are(kernel, linear):
 
 
 def test_class_weights_count_for_many_samples_too(monkeypatch):
-    monkeypatch.setattr("optimargin.estimators._penalty.MANY", 100)
+    monkeypatch.setattr("optimargin.estimators.cv.MANY", 100)
     X, score = words(2500)
     y = (score > np.quantile(score, 0.9)).astype(int)
     model = LinearODMClassifierCV(max_evals=6, class_weight="balanced").fit(X, y)

@@ -17,7 +17,8 @@ from optimargin.plotting import RelevanceDisplay
 from optimargin.selection import relevance
 from optimargin.selection.criteria import SmoothAccuracy
 from optimargin.selection.data import SelectionData
-from optimargin.selection.search import HeldOutLoss
+from optimargin.selection.loss import HeldOutLoss
+from optimargin.selection.stages import Clock
 
 pytestmark = pytest.mark.numbers
 
@@ -40,8 +41,15 @@ def make_data(X, y, weight=None, **settings):
 
 
 def loss_of(data, gamma=0.2):
-    rows = np.flatnonzero(data.weight)
-    return relevance.WidthsLoss(data, rows, gamma, SmoothAccuracy(), np.random.RandomState(0))
+    used = np.flatnonzero(data.weight)
+    settings = {"n_repeats": 2, "gamma": gamma, "rows": used}
+    return HeldOutLoss(data, None, np.random.RandomState(0), **settings)
+
+
+def search_of(data, gamma=0.2, x=(1.0, 0.0, 0.0)):
+    """Return a search for widths from a tuned point."""
+    state = np.random.RandomState(0)
+    return relevance.WidthsSearch(np.array(x), gamma, SmoothAccuracy(), state, Clock())
 
 
 @pytest.mark.parametrize("refit", ["compiled", "newton"])
@@ -58,7 +66,7 @@ def test_gradients_are_those_of_finite_differences(n_classes, refit):
     for j in range(x.size):
         e = np.zeros(x.size)
         e[j] = 1e-6
-        difference = (loss(x + e)[0] - loss(x - e)[0]) / 2e-6
+        difference = (loss(x + e)[0].loss - loss(x - e)[0].loss) / 2e-6
         assert slope[j] == pytest.approx(difference, rel=1e-4, abs=1e-8)
 
 
@@ -68,7 +76,8 @@ def test_one_factor_of_all_widths_is_the_slope_of_the_common_width():
     loss, wider = loss_of(data, 0.2), loss_of(data, 0.2 / 4**0.5)
     x = np.array([1.0, -2.0, 0.2])
     np.testing.assert_allclose(
-        loss(np.concatenate([x, np.full(6, 0.5)]))[0], wider(np.concatenate([x, np.zeros(6)]))[0]
+        loss(np.concatenate([x, np.full(6, 0.5)]))[0].loss,
+        wider(np.concatenate([x, np.zeros(6)]))[0].loss,
     )
 
 
@@ -150,7 +159,8 @@ def test_weights_are_repetitions():
     gained = []
     for some in (data, make_data(X[rows], y[rows])):
         loss = loss_of(some)
-        gained.append(loss.decide(np.concatenate([[1.0, -2.0, 0.2], np.ones(6)]), loss.rows[:5]))
+        at = np.concatenate([[1.0, -2.0, 0.2], np.ones(6)])
+        gained.append(loss.decide(at, loss.data.X[loss.rows[:5]]))
     np.testing.assert_allclose(gained[0][0], gained[1][0])
 
 
@@ -184,32 +194,33 @@ def test_of_features_that_say_the_same_the_first_have_widths_of_their_own(monkey
     X, y = noisy_moons(60, n_noise=0)
     loss = loss_of(make_data(np.hstack([X, X, X]), y))
     noise = 1 + 1e-9 * np.random.default_rng(seed).uniform(-1, 1, 9)
-    value, slope = loss(np.zeros(9))
-    monkeypatch.setattr(relevance.WidthsLoss, "__call__", lambda loss, x: (value, noise * slope))
+    _, slope = loss(np.zeros(9))
     steeper = int(np.abs(slope[3:5]).argmax())
-    own = np.flatnonzero(loss.groups(np.zeros(9)) < 2)
+    groups = relevance._groups(lambda x: (None, noise * slope), np.zeros(9), 3, together=False)
+    own = np.flatnonzero(groups[3:] < 3 + 2)
     assert own.tolist() == [steeper, steeper + 2]
+    assert groups[:3].tolist() == [0, 1, 2]
 
 
 def test_widths_whose_gain_is_rounding_are_not_taken(monkeypatch):
     scores = iter(np.tile([0.9 + 1e-9, 0.9], 100))  # with widths, and without
-    monkeypatch.setattr(relevance, "descend", lambda loss, start, *given, **more: (start, 0.2))
+    monkeypatch.setattr(
+        relevance.WidthsSearch, "descend", lambda self, loss, start, *given, **more: loss(start)[0]
+    )
     monkeypatch.setattr(relevance, "_score", lambda *given: next(scores))
     X, y = noisy_moons(90)
     tuned = HeldOutLoss(make_data(X, y), None, np.random.RandomState(0))
-    x = np.array([1.0, -2.0, 0.5, 0.0])
-    decision = tuned(x, gradient=False)[0].decision
+    best, _ = tuned(np.array([1.0, -2.0, 0.5, 0.0]), gradient=False)
     state = np.random.RandomState(0)
-    assert relevance.find_widths(tuned, x, decision, state, at_once=True) is None
+    assert relevance.find_widths(tuned, best, state, Clock(), at_once=True) is None
 
 
 @pytest.mark.parametrize("digit", [-1e-15, 0.0, 1e-15])
 def test_a_width_of_two_mean_distances_is_nearly_linear_on_no_processor(digit):
     data = make_data(*noisy_moons(60))
     gamma = gamma_of_width(data.mean_distance * 2.0**1.0) * (1 + digit)
-    x = np.array([1.0, 0.0, 0.0])
-    assert len(relevance._starts(data, x, gamma)) == 1
-    assert len(relevance._starts(data, x, gamma / 4**0.01)) == 2
+    assert len(search_of(data, gamma).starts(data)) == 1
+    assert len(search_of(data, gamma / 4**0.01).starts(data)) == 2
 
 
 def test_other_kernels_and_splitters_do_without():
@@ -223,8 +234,10 @@ def test_other_kernels_and_splitters_do_without():
 def searches_for_widths(monkeypatch, X, y, **settings):
     """Return how many descents of the steps that confirm widths a search made."""
     started = []
-    whole = relevance._start
-    monkeypatch.setattr(relevance, "_start", lambda *given: started.append(1) or whole(*given))
+    whole = relevance.WidthsSearch.start
+    monkeypatch.setattr(
+        relevance.WidthsSearch, "start", lambda *given: started.append(1) or whole(*given)
+    )
     ODMClassifierCV(**settings).fit(X, y)
     return len(started)
 
@@ -240,9 +253,7 @@ def test_no_promise_is_told_from_a_class_that_a_half_lacks():
     X, y = noisy_moons(60)
     y[0] = 2
     data = make_data(X, y)
-    x = np.array([1.0, 0.0, 0.0])
-    state = np.random.RandomState(0)
-    assert not relevance._promise(data, x, 0.2, SmoothAccuracy(), state, lambda: None)
+    assert not search_of(data).promise(data)
 
 
 def test_time_ends_the_search_for_widths():
@@ -256,9 +267,9 @@ def test_scaled_data_with_one_width_are_the_data_with_widths():
     data = make_data(X, y)
     gamma = np.array([0.5, 0.4, 0.1, 0.2, 0.05, 0.1])
     factors = np.sqrt(gamma)
-    widths = loss_of(data, gamma)(np.concatenate([[1.0, 0.0, 0.0], np.zeros(6)]))[0]
+    widths = loss_of(data, gamma)(np.concatenate([[1.0, 0.0, 0.0], np.zeros(6)]))[0].loss
     for scaled in (data.scaled(factors), make_data(csr_array(X), y).scaled(factors)):
-        one = loss_of(scaled, 1.0)(np.concatenate([[1.0, 0.0, 0.0], np.zeros(6)]))[0]
+        one = loss_of(scaled, 1.0)(np.concatenate([[1.0, 0.0, 0.0], np.zeros(6)]))[0].loss
         assert one == pytest.approx(widths)
 
 
@@ -266,11 +277,9 @@ def test_held_out_values_of_widths_are_those_of_the_chosen_loss():
     X, y = noisy_moons()
     data = make_data(X, y)
     tuned = HeldOutLoss(data, None, np.random.RandomState(0))
-    x = np.array([1.0, -2.0, 0.5, 0.0])
-    decision = tuned(x, gradient=False)[0].decision
-    found = relevance.find_widths(tuned, x, decision, np.random.RandomState(0))
-    point = ODM.at(found.x, data.unit)
-    model = ODMClassifier(**point, gamma=found.gamma).fit(X, y)
+    best, _ = tuned(np.array([1.0, -2.0, 0.5, 0.0]), gradient=False)
+    found = relevance.find_widths(tuned, best, np.random.RandomState(0), Clock())
+    model = ODMClassifier(**found.point).fit(X, y)
     of_model = np.abs(model.decision_function(X)).mean()
     assert np.abs(found.decision).mean() == pytest.approx(of_model, rel=0.15)
 
@@ -289,27 +298,26 @@ def widths_of_many(monkeypatch):
 
     monkeypatch.setattr(SelectionData, "sample", sample)
     tuned = HeldOutLoss(make_data(X, y), None, np.random.RandomState(0))
-    x = np.array([1.0, -2.0, 0.5, 0.0])
-    decision = tuned(x, gradient=False)[0].decision
-    found = relevance.find_widths(tuned, x, decision, np.random.RandomState(0), at_once=True)
+    best, _ = tuned(np.array([1.0, -2.0, 0.5, 0.0]), gradient=False)
+    found = relevance.find_widths(tuned, best, np.random.RandomState(0), Clock(), at_once=True)
     return found, drawn[0]
 
 
 def test_samples_that_widths_were_not_found_on_confirm_and_score_them(monkeypatch):
     found, drawn = widths_of_many(monkeypatch)
     assert drawn.size == 150
-    assert sorted(set(found.rows)) == sorted(set(range(400)) - set(drawn))
-    assert found.decision.shape == (found.rows.size, 1)
+    assert sorted(set(found.truth.rows)) == sorted(set(range(400)) - set(drawn))
+    assert found.decision.shape == (found.truth.rows.size, 1)
 
 
 def test_widths_that_do_not_help_other_samples_are_not_taken(monkeypatch):
-    last_steps = relevance._last_steps
+    last_steps = relevance.WidthsSearch.last_steps
 
     def spoilt(*given):
-        x, factor, (loss, decision) = last_steps(*given)
-        return x, factor, (loss, -decision)
+        loss, last = last_steps(*given)
+        return loss, replace(last, decision=-last.decision)
 
-    monkeypatch.setattr(relevance, "_last_steps", spoilt)
+    monkeypatch.setattr(relevance.WidthsSearch, "last_steps", spoilt)
     assert widths_of_many(monkeypatch)[0] is None
 
 
@@ -320,10 +328,11 @@ def test_values_that_lack_a_class_do_not_calibrate(monkeypatch):
 
     def without_the_rare_class(*given, **settings):
         found = whole(*given, **settings)
-        kept = found.rows > 2
-        return replace(found, rows=found.rows[kept], decision=found.decision[kept])
+        kept = np.flatnonzero(found.truth.rows > 2)
+        truth = given[0].data.truth(found.truth.rows[kept])
+        return replace(found, truth=truth, decision=found.decision[kept])
 
-    monkeypatch.setattr("optimargin.estimators._relevance.find_widths", without_the_rare_class)
+    monkeypatch.setattr("optimargin.estimators.cv.find_widths", without_the_rare_class)
     model = ODMClassifierCV(relevance=True).fit(X, y)
     assert np.ndim(model.gamma_) == 1
     assert np.isfinite(model.predict_proba(X)).all()

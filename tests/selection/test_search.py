@@ -9,9 +9,11 @@ from optimargin import LDMClassifierCV, LinearODMClassifierCV, ODMClassifierCV
 from optimargin._ties import exceeds
 from optimargin.kernels import KernelChoice
 from optimargin.objectives import ODM
+from optimargin.selection.criteria import Accuracy, SmoothAccuracy
 from optimargin.selection.data import SelectionData
-from optimargin.selection.descents import Evaluations
-from optimargin.selection.search import N_FINALISTS, Evaluation, HeldOutLoss, search
+from optimargin.selection.loss import HeldOutLoss
+from optimargin.selection.search import N_FINALISTS, finalists, stages_of_search
+from optimargin.selection.stages import Clock, Findings, Judged, Stage, work_off
 
 pytestmark = pytest.mark.numbers
 
@@ -21,6 +23,16 @@ def held_out_loss(X, y, kernel="rbf", **options):
         ODM, X, y, None, kernel=KernelChoice(kernel), fit_intercept=True, **options
     )
     return HeldOutLoss(data, None, np.random.RandomState(0))
+
+
+def record(x, loss, score=np.nan):
+    """Return the record of a point of the ODM or of no objective."""
+    names = dict(zip(("C1", "C2", "D", "gamma"), x, strict=False))
+    return Judged(np.array(x), names, loss, None, None, score)
+
+
+def stage_of(loss, max_evals=100):
+    return Stage(loss, Clock(), None, max_evals)
 
 
 @pytest.mark.parametrize("kernel", ["rbf", "linear"])
@@ -90,7 +102,8 @@ def test_a_point_of_a_larger_penalty_is_judged_as_well():
     loss = held_out_loss(X, y)
     points = np.zeros((6, 4))
     points[:, 0] = [1.0, -1.0, -3.0, -5.0, 4.0, 6.0]
-    found = loss.finalists([Evaluation(x, 0.0, np.empty(0)) for x in points], np.arange(6, 0, -1))
+    judged = [record(x, 0.0, score) for x, score in zip(points, np.arange(6, 0, -1), strict=True)]
+    found = finalists(loss, judged)
     assert [x[0] for x in found] == [1.0, 4.0, -1.0]
 
 
@@ -101,16 +114,27 @@ def test_points_of_equal_scores_are_ranked_by_their_penalties(seed):
     points[:, 0] = [6.0, 1.0, 4.0, -1.0]
     losses = 0.2 * (1 + 1e-9 * np.random.default_rng(seed).uniform(-1, 1, 4))
     losses[3] = 0.3
-    ranked = held_out_loss(X, y).ranked(
-        [Evaluation(x, loss, np.empty(0)) for x, loss in zip(points, losses, strict=True)]
-    )
-    assert [each.x[0] for each in ranked] == [1.0, 4.0, 6.0, -1.0]
+    stage = stage_of(held_out_loss(X, y))
+    stage.all = [record(x, loss) for x, loss in zip(points, losses, strict=True)]
+    assert [each.x[0] for each in stage.ranked()] == [1.0, 4.0, 6.0, -1.0]
 
 
-class Plateau:
+class Bounded:
+    """A loss within bounds."""
+
+    has_width = False
+
+    def bounds_around(self, start):
+        return self.bounds
+
+    def roughness(self, point):
+        return ()
+
+
+class Plateau(Bounded):
     """A loss that takes few values, but for rounding."""
 
-    has_gradient = has_width = False
+    has_gradient = False
     bounds = np.array([[0.0, 1.0], [-2.0, 3.0]])
 
     def __init__(self, seed):
@@ -118,23 +142,23 @@ class Plateau:
 
     def __call__(self, x, gradient):
         loss = (0.2 + 0.1 * (x[0] > 0.31)) * (1 + 1e-12 * self._rng.uniform(-1, 1))
-        return Evaluation(x.copy(), loss, np.empty(0)), None
+        return record(x, loss), None
 
 
 def test_simplices_do_not_depend_on_the_rounding_of_equal_losses():
     paths = []
     for seed in range(5):
-        evaluations = Evaluations(Plateau(seed), 100, np.inf)
-        evaluations.descend(np.array([0.4, 0.5]), 30, np.full(2, np.nan), 5e-4)
-        paths.append([each.x for each in evaluations.all])
+        stage = stage_of(Plateau(seed))
+        stage.descend(np.array([0.4, 0.5]), 30, np.full(2, np.nan))
+        paths.append([each.x for each in stage.all])
     for path in paths[1:]:
         np.testing.assert_array_equal(path, paths[0])
 
 
-class Slope:
+class Slope(Bounded):
     """A loss whose gradient is a direction and little more."""
 
-    has_gradient, has_width = True, False
+    has_gradient = True
     # Parts of which no sum is exact.
     bounds = np.array([[-0.7, 1.1], [0.1, 0.9]])
 
@@ -143,24 +167,24 @@ class Slope:
 
     def __call__(self, x, gradient):
         loss = 0.2 + self.steepness * (x @ [0.6, 0.8])
-        return Evaluation(x.copy(), loss, np.empty(0)), self.steepness * np.array([0.6, 0.8])
+        return record(x, loss), self.steepness * np.array([0.6, 0.8])
 
 
 def test_a_descent_does_not_begin_where_a_step_changes_nothing():
     for steepness, n_evaluations in ((1e-9, 1), (1e-2, 3)):
-        evaluations = Evaluations(Slope(steepness), 100, np.inf)
-        evaluations.descend(np.array([0.2, 0.3]), 30, np.full(2, np.nan), 5e-4)
-        assert len(evaluations.all) >= n_evaluations
-        assert (len(evaluations.all) == 1) == (n_evaluations == 1)
+        stage = stage_of(Slope(steepness))
+        stage.descend(np.array([0.2, 0.3]), 30, np.full(2, np.nan))
+        assert len(stage.all) >= n_evaluations
+        assert (len(stage.all) == 1) == (n_evaluations == 1)
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_the_start_of_a_descent_is_not_evaluated_again(seed):
-    evaluations = Evaluations(Slope(0.01), 100, np.inf)
+    stage = stage_of(Slope(0.01))
     start = np.random.default_rng(seed).uniform(0.2, 0.8, 2)
-    evaluations(start, gradient=True)
-    evaluations.descend(start, 30, np.full(2, np.nan), 5e-4)
-    apart = np.abs([each.x - start for each in evaluations.all[1:]]).max(axis=1)
+    stage(start)
+    stage.descend(start, 30, np.full(2, np.nan))
+    apart = np.abs([each.x - start for each in stage.all[1:]]).max(axis=1)
     assert (apart > 1e-6).all()
 
 
@@ -194,19 +218,24 @@ def test_no_more_points_are_looked_at_than_asked_for(max_evals):
 def test_first_looks_are_cheap_and_not_listed():
     X, y = make_moons(600, noise=0.3, random_state=0)
     loss = held_out_loss(X, y)
-    looks = loss.looks(np.random.RandomState(0))
-    assert looks.data.n_samples < 600
-    assert looks.data.mean_distance == loss.data.mean_distance
-    seen = []
+    seen, looked = [], set()
 
     def at(self, x, gradient=True):
-        seen.append((self is looks, tuple(x)))
+        if self is not loss:
+            looked.add(self)
+        seen.append((self is not loss, tuple(x)))
         return evaluate(self, x, gradient)
 
     evaluate = HeldOutLoss.__call__
+    findings = Findings(SmoothAccuracy(), Accuracy(), ODM.roughness)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(HeldOutLoss, "__call__", at)
-        found = search(loss, 40, np.random.RandomState(0), looks=looks)
+        stages = stages_of_search(loss, 43, np.random.RandomState(0), findings, Clock())
+        work_off(stages, 43)
+    (looks,) = looked
+    assert looks.data.n_samples < 600
+    assert looks.data.mean_distance == loss.data.mean_distance
+    found = findings.all
     n_looks = sum(is_look for is_look, _ in seen)
     assert 10 < n_looks < 25
     assert len(found) == len(seen) - n_looks

@@ -1,14 +1,15 @@
 """What the estimators that choose their own parameters share."""
 
-import time
 from abc import ABCMeta, abstractmethod
 from copy import copy
-from functools import wraps
+from dataclasses import replace
+from functools import partial, wraps
 from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.stats import gmean
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context, is_classifier
 from sklearn.metrics import get_scorer
 from sklearn.model_selection import check_cv
@@ -23,7 +24,8 @@ from sklearn.utils.metadata_routing import (
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from optimargin._checks import check_sparse, check_weights, checked_splits
-from optimargin._ties import place_of_best, ranks
+from optimargin._threads import one_blas_thread, one_thread
+from optimargin._ties import ranks
 from optimargin._warnings import warn_user
 from optimargin.designs import canonical
 from optimargin.estimators._base import BaseLearner
@@ -33,7 +35,6 @@ from optimargin.estimators._doc_link import DocLinkMixin
 from optimargin.estimators._forms import KERNEL_CONSTRAINTS, LandmarkForm
 from optimargin.estimators._probabilities import HeldOutDecision
 from optimargin.estimators._relevance import Relevance, relevance_of
-from optimargin.estimators._search_results import choice
 from optimargin.estimators._store import StoreMixin, public_attributes
 from optimargin.kernels import KernelChoice
 from optimargin.objectives import Objective
@@ -41,21 +42,18 @@ from optimargin.selection.criteria import (
     CRITERIA,
     Accuracy,
     Criterion,
-    ScoreError,
     SmoothAccuracy,
-    describe_point,
     make_criterion,
+    reported,
+    scored,
 )
 from optimargin.selection.data import SelectionData
 from optimargin.selection.grid import make_grid, run_grid
-from optimargin.selection.progress import Progress
-from optimargin.selection.search import (
-    N_FINALISTS,
-    HeldOutLoss,
-    StopSearch,
-    search,
-    search_threads,
-)
+from optimargin.selection.loss import HeldOutLoss
+from optimargin.selection.penalty import MANY, MAX_FITS, can_find_penalty, find_penalty
+from optimargin.selection.relevance import MAX_STEPS, can_find_widths, find_widths
+from optimargin.selection.search import search_threads, stages_of_search
+from optimargin.selection.stages import FURTHER, Clock, Findings, StopSearch, work_off
 from optimargin.tasks import Classification, Regression, Task
 
 # Scorers that routing is told of where our own criteria decide: they take the same metadata.
@@ -271,13 +269,11 @@ class BaseSelectionCV(
     def _search_grid(self, data, split_params, grid, tasks):
         """Score all grid points; return the results and, of given folds, held-out values."""
         splits = self._splits(data, split_params)
-        criterion = self._criterion(has_grid=True)
+        criterion, plain = self._criterion(has_grid=True), self._plain_criterion()
         n_splits = 1 if splits is None else len(splits)
-        plain = self._plain_criterion()
-        scores = np.full((n_splits, len(grid)), np.nan)
-        plain_scores = np.full((n_splits, len(grid)), np.nan)
+        scores, plain_scores = np.full((2, n_splits, len(grid)), np.nan)
         used = np.flatnonzero(data.weight)
-        progress = Progress(type(self).__name__, scores.size, "fits", self.verbose > 0)
+        clock = self._clock(scores.size, "fits", lambda: tasks.tick("points"))
 
         def visit(s, refitter, places, objectives):
             if splits is None:
@@ -288,24 +284,23 @@ class BaseSelectionCV(
             where = f"split {s}" if splits is not None else "the grid"
             truth = data.truth(rows, f"The samples scored at {where}")
             points = [grid.points[place] for place in places]
-            scores[s, places] = _scored(criterion, decisions, truth, points)
-            plain_scores[s, places] = [_score_or_nan(plain, d, truth) for d in decisions]
-            progress.step(n_steps=len(places))
-            if tasks.tick("points"):
-                raise StopSearch
+            scores[s, places] = scored(criterion, decisions, truth, points)
+            plain_scores[s, places] = [reported(plain, d, truth) for d in decisions]
+            clock.step(n_steps=len(places))
+            clock.check()
 
         def results():
             mean = np.ascontiguousarray(scores.T).mean(axis=1)
             if np.isnan(mean).all():  # stopped so early that no point has been through all splits
                 n_scored = np.isfinite(scores).sum(axis=0)
                 mean = np.where(n_scored, np.nansum(scores, axis=0) / np.maximum(n_scored, 1), mean)
-            table = _table(grid.points, mean)
-            if splits is not None:
-                table["std_test_score"] = scores.std(axis=0)
-                for s in range(n_splits):
-                    table[f"split{s}_test_score"] = scores[s]
             best = grid.smoothest_best(mean)
-            return {"cv_results_": table, **choice(table, best, plain_scores[:, best].mean())}
+            found = _results_of(grid.points, mean, plain_scores.mean(axis=0), best)
+            if splits is not None:
+                table = found["cv_results_"]
+                table["std_test_score"] = scores.std(axis=0)
+                table |= {f"split{s}_test_score": scores[s] for s in range(n_splits)}
+            return found
 
         try:
             run_grid(data, grid, splits, visit, self.n_jobs)
@@ -320,132 +315,55 @@ class BaseSelectionCV(
             return found, None
         return found, held_out_at(data, splits, grid.points[found["best_index_"]])
 
-    def _search(self, data, split_params, tasks):
+    def _clock(self, n_steps, unit, tick, max_time=None):
+        """Return the clock of a search."""
+        name, verbose = type(self).__name__, self.verbose > 0
+        return Clock(name, n_steps, unit, verbose=verbose, max_time=max_time, tick=tick)
+
+    def _search(self, whole, split_params, tasks):
         """Search without a grid; return the results and the held-out values of the chosen point.
 
         There are none where the search has seen some of the samples only, unless further steps
         found some.
         """
-        whole = data
         random_state = check_random_state(self.random_state)
+        data = whole
         if self.cv is None:
-            data = data.searched(self.max_samples, random_state)
+            data = whole.searched(self.max_samples, random_state)
         splits = self._splits(data, split_params)
         criterion = self._criterion(False, np.unique(data.strata).size)
-        guide = criterion.guide
-        loss = HeldOutLoss(data, splits, random_state, guide)
-        start = time.monotonic()
-        limit = np.inf if self.max_time is None else self.max_time
-        n_judged = min(N_FINALISTS, 1 + self.max_evals // 10, self.max_evals - 1)
-        progress = Progress(type(self).__name__, self.max_evals, "evaluations", self.verbose > 0)
-        coordinates: list[np.ndarray] = []
-        points: list[dict] = []
-        scores: list[float] = []
-        plain = self._plain_criterion()
-        plain_scores: list[float] = []
-        is_finalist: list[bool] = []
-        held_out: list[HeldOutDecision] = []
-
-        def visit(evaluation, judge=None):
-            point = loss.parameters(evaluation.x)
-            value = 1.0 - evaluation.loss
-            truth = (judge or loss).truth
-            if criterion is not guide:
-                value = _scored(criterion, evaluation.decision[None], truth, [point])[0]
-            plain_scores.append(_score_or_nan(plain, evaluation.decision, truth))
-            coordinates.append(evaluation.x)
-            points.append(point)
-            scores.append(value)
-            is_finalist.append(judge is not None)
-            held_out.append(HeldOutDecision(truth.rows, evaluation.decision))
-            progress.step(f", best objective {scores[chosen()]:.4f}")
-            if tasks.tick("evaluation"):
-                raise StopSearch
-
-        def chosen():
-            # Of points that were judged once more, where there are any.
-            among = np.flatnonzero(is_finalist) if any(is_finalist) else np.arange(len(scores))
-            roughness = data.objective_type.roughness
-            best = place_of_best(np.take(scores, among), lambda k: roughness(points[among[k]]))
-            return among[best]
+        findings = Findings(criterion, self._plain_criterion(), self._objective_type.roughness)
+        clock = self._clock(
+            self.max_evals, "evaluations", lambda: tasks.tick("evaluation"), self.max_time
+        )
+        loss = HeldOutLoss(data, splits, random_state, criterion.guide)
+        clock.later, go_on = _further_steps(self, loss, whole)
 
         def results():
-            table = _table(points[: len(scores)], np.array(scores), np.array(is_finalist))
-            best = chosen()
-            return {"cv_results_": table, **choice(table, best, plain_scores[best])}
+            points, scores, plain, levels = (
+                [getattr(each, name) for each in findings.all]
+                for name in ("point", "score", "plain", "level")
+            )
+            best = findings.all.index(findings.chosen)
+            return _results_of(points, np.array(scores), plain, best, np.array(levels))
 
         try:
             with search_threads(data):
-                looks = loss.looks(random_state)
-                budget = self.max_evals - n_judged
-                evaluations = search(
-                    loss,
-                    budget,
-                    random_state,
-                    visit,
-                    looks,
-                    loss.middle(random_state),
-                    limit,
-                    progress.expect,
-                )
-                finalists = loss.finalists(evaluations, scores)[:n_judged]
-                judge = loss.judge(finalists) if time.monotonic() < start + limit else loss
-                if judge is loss:
-                    finalists = finalists[:1]  # which tells nothing new about the others
-                for x in finalists:
-                    visit(judge(x, gradient=False)[0], judge)
-            progress.end(f", best objective {scores[chosen()]:.4f}")
-        except StopSearch:
-            pass
+                stages = stages_of_search(loss, self.max_evals, random_state, findings, clock)
+                work_off(stages, self.max_evals)
+            clock.later = 0
+            if go_on is not None:
+                go_on(findings, criterion, clock)
         except KeyboardInterrupt:
-            if scores:
+            if findings.all:
                 self._keep(results())
             raise
-        found = results()
-        best = found["best_index_"]
-        try:
-            found, decision = self._refined(
-                found, held_out[best], loss, coordinates[best], whole, tasks, start + limit
-            )
-        except KeyboardInterrupt:
-            self._keep(found)
-            raise
-        is_of_some = decision is held_out[best] and data.n_samples < whole.n_samples
-        return found, None if is_of_some else decision
-
-    def _refined(self, found, held_out, loss, x, whole, tasks, deadline):
-        """Return the results of a search, and held-out values, after further steps, if any.
-
-        Parameters
-        ----------
-        found : dict
-            The results.
-        held_out : HeldOutDecision
-            At the chosen point, of the samples that were searched.
-        loss : HeldOutLoss
-        x : ndarray of shape (n_parameters,)
-            Coordinates of the chosen point.
-        whole : SelectionData
-            All samples.
-        tasks : FitTasks
-        deadline : float
-            Of the clock of `time.monotonic`, after which no step is begun.
-        """
-        return found, held_out
-
-    def _further_steps(self, n_steps, unit, tasks, deadline):
-        """Return the progress of further steps, and what to call before each of them.
-
-        That raises `StopSearch` where a callback or the time has ended the search.
-        """
-        progress = Progress(type(self).__name__, n_steps, unit, self.verbose > 0)
-
-        def tick():
-            progress.step()
-            if tasks.tick("evaluation") or time.monotonic() > deadline:
-                raise StopSearch
-
-        return progress, tick
+        best = findings.chosen
+        clock.end(f", best objective {best.score:.4f}")
+        is_of_some = best.level < FURTHER and data.n_samples < whole.n_samples
+        if is_of_some or best.decision is None:
+            return results(), None
+        return results(), HeldOutDecision(best.truth.rows, best.decision)
 
     def _route(self, sample_weight, params):
         """Return what goes to the splitter and to the scorer."""
@@ -526,49 +444,102 @@ def _scorable(rows, weight):
     return kept if kept.size else rows
 
 
-def _scored(criterion, decisions, truth, points):
-    """Return the scores of several points; an error says at which of them it occurred.
-
-    One of the user's own scorer is not changed: a note says it.
-    """
-    scores: list[float] = []
-    try:
-        for score in criterion.score_path(decisions, truth):
-            scores.append(score)
-    except ScoreError as error:
-        where = describe_point(points[len(scores)])
-        raise ScoreError(f"At {where}: {error}") from error
-    except Exception as error:
-        error.add_note(f"At {describe_point(points[len(scores)])}.")
-        raise
-    return scores
-
-
-def _table(points, mean, is_finalist=None):
-    """Return `cv_results_`; points that were judged once more rank before all others.
+def _results_of(points, scores, plain_scores, best, levels=None):
+    """Return `cv_results_`, and what is said about the chosen point.
 
     Ties share a rank, as equal scores do in scikit-learn's searches: the chosen point is one of
     those of rank one.
+
+    Parameters
+    ----------
+    points : list of dict
+    scores : ndarray of shape (n_points,)
+        What points are chosen by.
+    plain_scores : ndarray of shape (n_points,)
+        What `score` measures, of held-out predictions.
+    best : int
+        Which of them was chosen.
+    levels : ndarray of shape (n_points,), default=None
+        Points of a higher one rank before all others (`optimargin.selection.stages.Judged`).
     """
-    table: dict = {f"param_{name}": np.array([p[name] for p in points]) for name in points[0]}
+    table: dict = {}
+    for name in points[0]:
+        values = [point[name] for point in points]
+        # Tables are of numbers: widths per feature are shown by their geometric mean.
+        shown = [value if np.ndim(value) == 0 else gmean(value) for value in values]
+        table[f"param_{name}"] = np.array(shown)
     table["params"] = points
-    table["mean_test_score"] = mean
-    if is_finalist is None:
-        table["rank_test_score"] = ranks(mean)
-        return table
-    table["is_finalist"] = is_finalist
-    table["rank_test_score"] = np.empty(len(mean), dtype=int)
-    table["rank_test_score"][is_finalist] = ranks(mean[is_finalist])
-    table["rank_test_score"][~is_finalist] = is_finalist.sum() + ranks(mean[~is_finalist])
-    return table
+    table["mean_test_score"] = scores
+    level = np.zeros(len(points), dtype=int) if levels is None else levels
+    if levels is not None:
+        table["is_finalist"] = level > 0
+    rank = table["rank_test_score"] = np.empty(len(points), dtype=int)
+    for k in np.unique(level):
+        rank[level == k] = np.count_nonzero(level > k) + ranks(scores[level == k])
+    return {
+        "cv_results_": table,
+        "best_index_": int(best),
+        "best_params_": dict(points[best]),
+        "held_out_score_": float(plain_scores[best]),
+        "best_score_": float(scores[best]),
+        **{f"{name}_": value for name, value in points[best].items()},
+    }
 
 
-def _score_or_nan(criterion, decision, truth):
-    """Return a score that is told, not chosen by: too few samples leave it unknown."""
+def _further_steps(est, loss, whole):
+    """Return how many evaluations come after a search, about, and what makes them or None.
+
+    That takes the findings of the search, its criterion and its clock.
+
+    Parameters
+    ----------
+    est : BaseSelectionCV
+    loss : HeldOutLoss
+        Of the search.
+    whole : SelectionData
+        All samples.
+    """
+    looks_for_widths = est.cv is None and getattr(est, "relevance", False)
+    if looks_for_widths and can_find_widths(loss.data, loss.guide):
+        return MAX_STEPS, partial(_look_for_widths, est, loss)
+    if est.cv is None and whole.objective_type.has_closed_form and whole.kernel.kind.is_linear:
+        random_state = check_random_state(est.random_state)
+        every = whole.sample(est.max_samples, random_state)
+        if loss.data.n_samples < every.n_samples and can_find_penalty(every):
+            return MAX_FITS, partial(_look_for_penalty, est, every, random_state)
+    return 0, None
+
+
+def _look_for_widths(est, loss, findings, criterion, clock):
+    """Add widths per feature to the findings, where some are confirmed."""
+    data, random_state = loss.data, check_random_state(est.random_state)
     try:
-        return criterion.score(decision, truth)
-    except ValueError:
-        return np.nan
+        # Pairs of classes have threads of their own; one output has too few samples here.
+        with one_blas_thread() if data.are_pairs else one_thread():
+            at_once = est.relevance != "auto"
+            found = find_widths(loss, findings.chosen, random_state, clock, at_once=at_once)
+    except StopSearch:
+        return
+    if found is not None:
+        findings.add(found, FURTHER)
+        if data.lacks_a_class(np.searchsorted(data.rows, found.truth.rows)):
+            found.decision = None  # probabilities could not know of that class
+
+
+def _look_for_penalty(est, every, random_state, findings, criterion, clock):
+    """Add the penalty of all samples to the findings, where there is time to find it."""
+    # Of many samples the accuracy itself tells more than its smooth form.
+    is_smooth = est.scoring is None and isinstance(every.task, Classification)
+    is_plain = is_smooth and every.task.class_weight is None and every.n_samples >= MANY
+    chooser, options = (
+        est._plain_criterion() if is_plain else criterion,
+        est._make_estimator()._options(),
+    )
+    x = findings.chosen.x
+    found = find_penalty(every, x, chooser, options, random_state, clock)
+    if found is not None:
+        score = criterion.score(found.decision, found.truth)
+        findings.add(replace(found, loss=1.0 - score), FURTHER)
 
 
 class KernelSelectionCV(Relevance, BaseSelectionCV):

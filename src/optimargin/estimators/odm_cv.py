@@ -2,9 +2,8 @@
 
 from optimargin.estimators._classifier import MULTI_CLASS
 from optimargin.estimators._forms import EXACT_OR_LANDMARKS
-from optimargin.estimators._penalty import PenaltySearch
 from optimargin.estimators._probabilities import CALIBRATION, check_calibrated
-from optimargin.estimators._relevance import RELEVANCE, RelevanceSearch
+from optimargin.estimators._relevance import RELEVANCE
 from optimargin.estimators._words import available_where
 from optimargin.estimators.cv import GRID, ClassifierCV, KernelSelectionCV, forwarded
 from optimargin.estimators.odm import LinearODMClassifier, ODMClassifier
@@ -35,7 +34,7 @@ class _ODMSelectionCV(ClassifierCV):
     loo_error_bound = forwarded(ODMClassifier.loo_error_bound)
 
 
-class ODMClassifierCV(RelevanceSearch, KernelSelectionCV, _ODMSelectionCV):
+class ODMClassifierCV(KernelSelectionCV, _ODMSelectionCV):
     """Kernel optimal margin distribution machine that chooses its own parameters.
 
     Without a grid it searches continuously over `C1`, `C2`, `D` and the width of the RBF
@@ -230,7 +229,7 @@ class ODMClassifierCV(RelevanceSearch, KernelSelectionCV, _ODMSelectionCV):
         self.random_state = random_state
 
 
-class LinearODMClassifierCV(PenaltySearch, _ODMSelectionCV):
+class LinearODMClassifierCV(_ODMSelectionCV):
     """Linear optimal margin distribution machine that chooses its own parameters.
 
     The linear form of `ODMClassifierCV`, which describes how.

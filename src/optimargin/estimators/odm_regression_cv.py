@@ -7,7 +7,6 @@ from sklearn.base import RegressorMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from optimargin.estimators._forms import EXACT_OR_LANDMARKS
-from optimargin.estimators._penalty import PenaltySearch
 from optimargin.estimators.cv import BaseSelectionCV, KernelSelectionCV, forwarded
 from optimargin.estimators.odm_regression import EPSILON, LinearODMRegressor, ODMRegressor
 from optimargin.held_out.outliers import far_from_held_out
@@ -93,7 +92,7 @@ class _ODMRegressorCV(RegressorMixin, BaseSelectionCV):
     kfold_prediction = forwarded(ODMRegressor.kfold_prediction)
 
 
-class ODMRegressorCV(PenaltySearch, KernelSelectionCV, _ODMRegressorCV):
+class ODMRegressorCV(KernelSelectionCV, _ODMRegressorCV):
     """Kernel regression with a band loss that chooses its own parameters.
 
     Without a grid it searches continuously over `C1` and the width of the RBF kernel for the
@@ -272,7 +271,7 @@ class ODMRegressorCV(PenaltySearch, KernelSelectionCV, _ODMRegressorCV):
         self.random_state = random_state
 
 
-class LinearODMRegressorCV(PenaltySearch, _ODMRegressorCV):
+class LinearODMRegressorCV(_ODMRegressorCV):
     """Linear regression with a band loss that chooses its own parameters.
 
     The linear form of `ODMRegressorCV`, which describes how.

@@ -10,7 +10,7 @@ or is passed to the search itself.
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from functools import cached_property, singledispatch
+from functools import cached_property
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -72,16 +72,19 @@ class Truth:
         return np.array([getattr(scale, name) for scale in self.task.scales])
 
 
-class Criterion(ABC):
-    """A number, larger is better, for held-out decision values."""
+class Criterion:
+    """A number, larger is better, for held-out decision values.
+
+    A subclass has a `score`, or a `score_and_slope`.
+    """
 
     has_slope: ClassVar[bool] = False
     task_type: ClassVar[Any] = Task
     """The task whose decision values it can judge."""
 
-    @abstractmethod
     def score(self, decision, truth: Truth) -> float:
         """Return the score of decision values of shape (n_samples, n_outputs)."""
+        return self.score_and_slope(decision, truth)[0]
 
     def score_and_slope(self, decision, truth: Truth):
         """Return the score and, if `has_slope`, its derivatives by the decision values.
@@ -118,10 +121,6 @@ class SmoothAccuracy(Criterion):
     has_slope = True
     task_type = Classification
 
-    def score(self, decision, truth):
-        """Return one minus the smooth loss."""
-        return self.score_and_slope(decision, truth)[0]
-
     def score_and_slope(self, decision, truth):
         """Return one minus the smooth loss, and its derivatives."""
         margins = pair_margins if truth.task.is_pairwise else true_margins
@@ -151,18 +150,11 @@ class SmoothF1(SmoothAccuracy):
 
     def score_and_slope(self, decision, truth):
         """Return the score and its derivatives."""
-        f, weight = decision[:, 0], truth.weight
-        mean = weight @ np.abs(f)
-        scale = max(mean, NEGLIGIBLE)
-        share = 0.5 + 0.5 * np.tanh(0.5 * self.sharpness * f / scale)
-        is_positive = truth.encoded == 1
+        weight, is_positive = truth.weight, truth.encoded == 1
+        share, pull_back = smooth_share(decision[:, 0], weight, self.sharpness)
         hits, called = (weight * is_positive) @ share, weight @ share
         total = called + weight @ is_positive
-        by_share = weight * (2 * is_positive / total - 2 * hits / total**2)
-        by_relative = by_share * self.sharpness * share * (1 - share)
-        slope = by_relative / scale
-        if mean > NEGLIGIBLE:
-            slope -= (by_relative @ f) / scale**2 * weight * np.sign(f)
+        slope = pull_back(weight * (2 * is_positive / total - 2 * hits / total**2))
         return float(2 * hits / total), slope[:, None]
 
 
@@ -184,13 +176,8 @@ class SmoothAUC(SmoothAccuracy):
         pair = np.multiply.outer(*(truth.weight[part] for part in rows))
         pair /= pair.sum()
         apart = np.subtract.outer(*(f[part] for part in rows))
-        mean = np.vdot(pair, np.abs(apart))
-        scale = max(mean, NEGLIGIBLE)
-        share = 0.5 + 0.5 * np.tanh(0.5 * self.sharpness * apart / scale)
-        by_relative = pair * self.sharpness * share * (1 - share)
-        by_apart = by_relative / scale
-        if mean > NEGLIGIBLE:
-            by_apart -= np.vdot(by_relative, apart) / scale**2 * pair * np.sign(apart)
+        share, pull_back = smooth_share(apart, pair, self.sharpness)
+        by_apart = pull_back(pair)
         slope[rows[0], 0] = by_apart.sum(axis=1)
         slope[rows[1], 0] = -by_apart.sum(axis=0)
         return float(np.vdot(pair, share)), slope
@@ -206,10 +193,6 @@ class LogLoss(Criterion):
 
     has_slope = True
     task_type = Classification
-
-    def score(self, decision, truth):
-        """Return minus the log loss."""
-        return self.score_and_slope(decision, truth)[0]
 
     def score_and_slope(self, decision, truth):
         """Return minus the log loss, and its derivatives."""
@@ -275,14 +258,13 @@ class Accuracy(Criterion):
         return SmoothAccuracy()
 
 
-class ErrorCriterion(Criterion):
+class ErrorCriterion(Criterion, ABC):
     """Minus a mean cost of residuals, in the units of y; several outputs count alike.
 
-    A subclass says what a residual costs, and by which power of the units of y.
+    A subclass says what a residual costs.
     """
 
     task_type = Regression
-    power: ClassVar[int]
 
     @abstractmethod
     def cost(self, residual):
@@ -303,8 +285,6 @@ class ErrorCriterion(Criterion):
 class AbsoluteError(ErrorCriterion):
     """Minus the mean absolute error."""
 
-    power = 1
-
     def cost(self, residual):
         """Return absolute values and signs."""
         return np.abs(residual), np.sign(residual)
@@ -313,8 +293,6 @@ class AbsoluteError(ErrorCriterion):
 @dataclass(frozen=True)
 class SquaredError(ErrorCriterion):
     """Minus the mean squared error."""
-
-    power = 2
 
     def cost(self, residual):
         """Return squares."""
@@ -335,8 +313,6 @@ class ExpectileError(ErrorCriterion):
 
     expectile: float = 0.5
 
-    power = 2
-
     def cost(self, residual):
         """Return weighted squares."""
         weight = np.where(residual > 0, self.expectile, 1 - self.expectile)
@@ -351,10 +327,6 @@ class StandardisedError(Criterion):
 
     has_slope = True
     task_type = Regression
-
-    def score(self, decision, truth):
-        """Return one minus the mean cost."""
-        return self.score_and_slope(decision, truth)[0]
 
     def score_and_slope(self, decision, truth):
         """Return one minus the mean cost, and its derivatives."""
@@ -417,21 +389,15 @@ CRITERIA: dict[str, type[Criterion]] = {
     "squared_error": SquaredError,
     "neg_mean_squared_error": SquaredError,
 }
-# Smooth forms of scorers of scikit-learn: for any number of classes, and for two.
-_SMOOTH_FORMS: dict[str, type[Criterion]] = {"balanced_accuracy": SmoothBalancedAccuracy}
-_SMOOTH_FORMS_OF_TWO: dict[str, type[Criterion]] = {"f1": SmoothF1, "roc_auc": SmoothAUC}
-# Scorers that squares of residuals are a better guide for than the default of the task.
-_OF_SQUARES = ("r2", "neg_root_mean_squared_error", "explained_variance")
-
-
-def _smooth_form(scoring, default, n_classes):
-    """Return what guides the search where a scorer of scikit-learn chooses."""
-    if not isinstance(scoring, str):
-        return default.guide
-    if scoring in _OF_SQUARES:
-        return SquaredError().guide
-    forms = _SMOOTH_FORMS if n_classes != 2 else _SMOOTH_FORMS | _SMOOTH_FORMS_OF_TWO
-    return forms[scoring]() if scoring in forms else default.guide
+# What guides the search where a scorer of scikit-learn chooses: its smooth form, or, as for r2, a
+# better guide than the default of the task; for any number of classes, and for two.
+_GUIDES: dict[str, Criterion] = {
+    "balanced_accuracy": SmoothBalancedAccuracy(),
+    "r2": SquaredError().guide,
+    "neg_root_mean_squared_error": SquaredError().guide,
+    "explained_variance": SquaredError().guide,
+}
+_GUIDES_OF_TWO = {**_GUIDES, "f1": SmoothF1(), "roc_auc": SmoothAUC()}
 
 
 def make_criterion(scoring, default: Criterion, task_type: type[Task], n_classes=2) -> Criterion:
@@ -452,7 +418,9 @@ def make_criterion(scoring, default: Criterion, task_type: type[Task], n_classes
     if isinstance(scoring, str) and scoring in CRITERIA:
         scoring = CRITERIA[scoring]()
     if not isinstance(scoring, Criterion):
-        return ScorerCriterion(scoring, _smooth_form(scoring, default, n_classes))
+        guides = _GUIDES_OF_TWO if n_classes == 2 else _GUIDES
+        guide = guides.get(scoring) if isinstance(scoring, str) else None
+        return ScorerCriterion(scoring, guide or default.guide)
     if not issubclass(task_type, scoring.task_type):
         names = sorted(n for n, c in CRITERIA.items() if issubclass(task_type, c.task_type))
         raise ValueError(
@@ -526,16 +494,29 @@ def smooth_loss(decision, encoded, weight, sharpness=SHARPNESS, *, margins=true_
     slope : ndarray of shape (n_samples, n_outputs)
     """
     margin, by_decision = margins(decision, encoded)
-    mean = weight @ np.abs(margin)
+    share, pull_back = smooth_share(-margin, weight, sharpness)
+    return float(weight @ share), -pull_back(weight)[:, None] * by_decision
+
+
+def smooth_share(values, weight, sharpness):
+    """Return ``sigmoid(sharpness values / mean|values|)``, and what differentiates by the values.
+
+    That is a function of derivatives by the sigmoids. Where the mean is negligible, all sigmoids
+    are one half.
+    """
+    mean = np.vdot(weight, np.abs(values))
     scale = max(mean, NEGLIGIBLE)
-    relative = margin / scale
-    # 1 / (1 + exp(z)) by tanh, which cannot overflow
-    share = 0.5 - 0.5 * np.tanh(0.5 * sharpness * relative)
-    steepness = weight * share * (1 - share) * (sharpness / scale)
-    by_margin = -steepness
-    if mean > NEGLIGIBLE:  # the scale moves with the margins
-        by_margin += (steepness @ relative) * weight * np.sign(margin)
-    return float(weight @ share), by_margin[:, None] * by_decision
+    # 1 / (1 + exp(-z)) by tanh, which cannot overflow
+    share = 0.5 + 0.5 * np.tanh(0.5 * sharpness * values / scale)
+
+    def pull_back(by_share):
+        by_relative = by_share * sharpness * share * (1 - share)
+        by_value = by_relative / scale
+        if mean > NEGLIGIBLE:  # the scale moves with the values
+            by_value -= np.vdot(by_relative, values) / scale**2 * weight * np.sign(values)
+        return by_value
+
+    return share, pull_back
 
 
 def _shown(scoring):
@@ -546,19 +527,10 @@ def _shown(scoring):
         return type(scoring).__name__
 
 
-@singledispatch
 def _decided(task, decision):
     """Return a fitted model whose decision values are known, for scorers to ask."""
-    raise TypeError(f"Scorers of scikit-learn do not know what a {type(task).__name__} is.")
-
-
-@_decided.register
-def _(task: Classification, decision):
-    return _Decided(task.classes, task.combine(decision))
-
-
-@_decided.register
-def _(task: Regression, decision):
+    if isinstance(task, Classification):
+        return _Decided(task.classes, task.combine(decision))
     values = [s.restored(column) for s, column in zip(task.scales, decision.T, strict=True)]
     return _Predicted(task.decode(np.stack(values, axis=1)))
 
@@ -596,3 +568,29 @@ class _Decided(ClassifierMixin, BaseEstimator):
 def describe_point(point):
     """Return a grid point in words."""
     return ", ".join(f"{name}={value:g}" for name, value in point.items())
+
+
+def scored(criterion, decisions, truth, points):
+    """Return the scores of several points; an error says at which of them it occurred.
+
+    One of the user's own scorer is not changed: a note says it.
+    """
+    scores: list[float] = []
+    try:
+        for score in criterion.score_path(decisions, truth):
+            scores.append(score)
+    except ScoreError as error:
+        where = describe_point(points[len(scores)])
+        raise ScoreError(f"At {where}: {error}") from error
+    except Exception as error:
+        error.add_note(f"At {describe_point(points[len(scores)])}.")
+        raise
+    return scores
+
+
+def reported(criterion, decision, truth):
+    """Return a score that is reported, not used for selection: too few samples leave it unknown."""
+    try:
+        return criterion.score(decision, truth)
+    except ValueError:
+        return np.nan

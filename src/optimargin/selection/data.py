@@ -1,6 +1,9 @@
 """One training set, and refitters of its parts for any kernel parameter."""
 
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy.sparse import diags_array, issparse
@@ -18,9 +21,10 @@ from optimargin.kernels import (
     resolve_gamma,
     squared_distances,
 )
+from optimargin.objectives import Objective
 from optimargin.selection.criteria import Truth
-from optimargin.selection.parts import LandmarkValues
-from optimargin.targets import shared_weight
+from optimargin.selection.loss import CommonWidth
+from optimargin.targets import Target, shared_weight
 from optimargin.tasks import Classification, Task
 from optimargin.training.plan import plan_folds, plan_search_samples
 from optimargin.training.units import penalty_unit_of
@@ -28,6 +32,7 @@ from optimargin.training.units import penalty_unit_of
 _MEAN_OF = 4000  # samples whose mean distance is the unit of widths: it only has to be one
 
 
+@dataclass(frozen=True, eq=False)
 class SelectionData:
     """Validated data, and what is to be fitted to them.
 
@@ -40,69 +45,76 @@ class SelectionData:
     X : {ndarray, CSR} of shape (n_samples, n_features)
     y : ndarray of shape (n_samples,) or (n_samples, n_outputs)
     sample_weight : ndarray of shape (n_samples,) or None
-    task : Task, default=None
-        What y means; labels, without class weights, when not given.
     kernel : KernelChoice
         Its gamma is ignored.
     fit_intercept : bool
-    fixed : dict, default=None
+    task : Task, default=None
+        What y means; labels, without class weights, when not given.
+    fixed : dict
         Parameters of the objective that are not chosen.
-    score_params : dict, default=None
+    score_params : dict
         What to pass to scorers.
     refit : callable, default=make_refitter
         Given `KernelData` or `LinearData`, the objective's type, targets and whether to fit an
         intercept, it returns a refitter.
+    rows : ndarray of shape (n_samples,), default=None
+        Indices of the samples in the data that they were drawn from; all of them, in order.
+    width_unit : float, default=None
+        What widths are measured in; the mean distance of these samples when not given.
 
     Attributes
     ----------
-    rows : ndarray of shape (n_samples,)
-        Indices of the samples in the data that they were drawn from.
+    n_samples : int
+    strata : ndarray of shape (n_samples,)
+        What samples drawn, and folds, have equal shares of.
+    targets : list of Target
+        Of each output.
+    weight : ndarray of shape (n_samples,)
+        Of each sample in any output.
+    n_asked : list of int
+        How many samples each output is asked for.
+    are_pairs : bool
+        Whether outputs are asked for some of the samples only, as pairs of classes are.
     """
 
-    def __init__(
-        self,
-        objective_type,
-        X,
-        y,
-        sample_weight,
-        *,
-        task: Task | None = None,
-        kernel: KernelChoice,
-        fit_intercept,
-        fixed=None,
-        score_params=None,
-        refit=make_refitter,
-    ):
-        self.rows = np.arange(X.shape[0])
-        self.objective_type = objective_type
-        self.X, self.y = X, y
-        self.sample_weight = sample_weight
-        self.kernel = kernel
-        self.fit_intercept = fit_intercept
-        self.fixed = {} if fixed is None else fixed
-        self.score_params = {} if score_params is None else score_params
-        self._refit = refit
-        self.task = Classification.from_labels(y, sample_weight) if task is None else task
-        self.strata = self.task.strata(y)
-        self.targets = self.task.encode(y, sample_weight)
-        self.weight = shared_weight(self.targets)
+    objective_type: type[Objective]
+    X: Any
+    y: np.ndarray
+    sample_weight: np.ndarray | None
+    _: KW_ONLY
+    kernel: KernelChoice
+    fit_intercept: bool
+    task: Task = None  # type: ignore[assignment]
+    fixed: dict[str, Any] = field(default_factory=dict)
+    score_params: dict[str, Any] = field(default_factory=dict)
+    refit: Callable = make_refitter
+    rows: np.ndarray = None  # type: ignore[assignment]
+    width_unit: float | None = None
+    n_samples: int = field(init=False)
+    strata: np.ndarray = field(init=False)
+    targets: list[Target] = field(init=False)
+    weight: np.ndarray = field(init=False)
+    n_asked: list[int] = field(init=False)
+    are_pairs: bool = field(init=False)
 
-    @property
-    def n_samples(self):
-        """The number of samples."""
-        return self.X.shape[0]
-
-    @property
-    def n_asked(self):
-        """How many samples each output is asked for."""
-        n_used = np.count_nonzero(self.weight)
-        n_asked = [np.count_nonzero(target.weight) for target in self.targets]
-        return [self.n_samples if n == n_used else n for n in n_asked]
-
-    @property
-    def are_pairs(self):
-        """Whether outputs are asked for some of the samples only, as pairs of classes are."""
-        return min(self.n_asked) < self.n_samples
+    def __post_init__(self):
+        y, weight, n_samples = self.y, self.sample_weight, self.X.shape[0]
+        task = Classification.from_labels(y, weight) if self.task is None else self.task
+        targets = task.encode(y, weight)
+        of_any = shared_weight(targets)
+        n_used = np.count_nonzero(of_any)
+        n_asked = [np.count_nonzero(target.weight) for target in targets]
+        n_asked = [n_samples if n == n_used else n for n in n_asked]
+        vars(self).update(  # as nobody else can
+            task=task,
+            rows=np.arange(n_samples) if self.rows is None else self.rows,
+            n_samples=n_samples,
+            strata=task.strata(y),
+            targets=targets,
+            weight=of_any,
+            n_asked=n_asked,
+            are_pairs=min(n_asked) < n_samples,
+        )
 
     def make_objective(self, **parameters):
         """Return the objective with some chosen parameters and those that are fixed."""
@@ -113,45 +125,38 @@ class SelectionData:
         n_samples = self.n_samples
         if max_samples is None or n_samples <= max_samples:
             return self
-        used = np.flatnonzero(self.weight)
-        rows = used if used.size <= max_samples else self._drawn(used, max_samples, random_state)
-        X = self.X[np.ix_(rows, rows)] if self.kernel.is_precomputed else self.X[rows]
-        drawn = self._like(X, rows)
-        drawn.rows = self.rows[rows]
-        return drawn
+        rows = np.flatnonzero(self.weight)
+        if rows.size > max_samples:
+            strata = self.strata[rows]
+            some = _stratified(strata, max_samples, random_state)
+            lacking = np.setdiff1d(strata, strata[some])
+            if lacking.size:  # every class keeps a sample
+                largest = np.flatnonzero(strata[some] == np.bincount(strata[some]).argmax())
+                first = [np.flatnonzero(strata == k)[0] for k in lacking]
+                some = np.sort(np.append(np.delete(some, largest[: lacking.size]), first))
+            rows = rows[some]
+        y, weight = self._part(rows)
+        return replace(
+            self,
+            X=self.X[np.ix_(rows, rows)] if self.kernel.is_precomputed else self.X[rows],
+            y=y,
+            sample_weight=weight,
+            task=self.task.part(y, weight),
+            rows=self.rows[rows],
+            width_unit=None,
+        )
 
-    def _drawn(self, used, n_drawn, random_state):
-        """Return some samples of positive weight; every class keeps one."""
-        strata = self.strata[used]
-        some = _stratified(strata, n_drawn, random_state)
-        lacking = np.setdiff1d(strata, strata[some])
-        if lacking.size:
-            largest = np.flatnonzero(strata[some] == np.bincount(strata[some]).argmax())
-            first = [np.flatnonzero(strata == k)[0] for k in lacking]
-            some = np.sort(np.append(np.delete(some, largest[: lacking.size]), first))
-        return used[some]
+    def lacks_a_class(self, rows):
+        """Return whether some samples lack a class that others have."""
+        return np.unique(self.strata[rows]).size < np.unique(self.strata[self.weight > 0]).size
 
     def scaled(self, factors):
         """Return the same data with each feature multiplied by a factor."""
         if issparse(self.X):
-            return self._like((self.X @ diags_array(factors)).tocsr(), slice(None))
-        return self._like(self.X * factors.astype(self.X.dtype), slice(None))
-
-    def _like(self, X, rows):
-        """Return data of some samples, or of other features."""
-        y, weight = self._part(rows)
-        return SelectionData(
-            self.objective_type,
-            X,
-            y,
-            weight,
-            task=self.task.part(y, weight),
-            kernel=self.kernel,
-            fit_intercept=self.fit_intercept,
-            fixed=self.fixed,
-            score_params=self.score_params,
-            refit=self._refit,
-        )
+            X = (self.X @ diags_array(factors)).tocsr()
+        else:
+            X = self.X * factors.astype(self.X.dtype)
+        return replace(self, X=X, width_unit=None)
 
     def searched(self, max_samples, random_state):
         """Return the samples that a search looks at: all, up to the limit of user and plan."""
@@ -162,9 +167,8 @@ class SelectionData:
     def looks(self, n_samples):
         """Return some of the samples, with the same units of the search."""
         drawn = self.sample(n_samples, np.random.RandomState(0))
-        if self.kernel.kind.has_width:
-            drawn.mean_distance = self.mean_distance
-        return drawn
+        unit = self.mean_distance if self.kernel.kind.has_width else None
+        return replace(drawn, width_unit=unit)
 
     def _part(self, rows):
         """Return y and weights of some samples."""
@@ -188,6 +192,8 @@ class SelectionData:
     @cached_property
     def mean_distance(self):
         """The width that `gamma="mean_distance"` stands for, by at most so many samples."""
+        if self.width_unit is not None:
+            return self.width_unit
         rows = np.flatnonzero(self.weight)
         if rows.size > _MEAN_OF:
             rows = rows[_stratified(self.strata[rows], _MEAN_OF, np.random.RandomState(0))]
@@ -215,11 +221,6 @@ class SelectionData:
         check_scale(self.X)
         return np.ascontiguousarray(squared_distances(self.X), dtype=np.float64)
 
-    def prepare(self):
-        """Compute what refitters share, before threads ask for it."""
-        if self.kernel.kind.has_width:
-            _ = self.distances
-
     def part_targets(self, train=None):
         """Return samples of positive weight, and their targets with weights of their own.
 
@@ -229,11 +230,10 @@ class SelectionData:
             All samples when not given. Class weights are applied anew to a part.
         """
         if train is None:
-            used = np.flatnonzero(self.weight)
-            total = self.weight[used].sum()
-            return used, [target.take(used, total) for target in self.targets]
-        y, weight = self._part(train)
-        targets = self.task.part(y, weight).encode(y, weight)
+            train, targets = np.arange(self.n_samples), self.targets
+        else:
+            y, weight = self._part(train)
+            targets = self.task.part(y, weight).encode(y, weight)
         every = shared_weight(targets)
         used = np.flatnonzero(every)
         return train[used], [target.take(used, every[used].sum()) for target in targets]
@@ -262,11 +262,7 @@ class SelectionData:
             data = LinearData(X, center, None if test is None else self.X[test])
         else:
             data = KernelData(*self._gram(gamma, train, weight, test))
-        return self._refit(data, self.objective_type, targets, self.fit_intercept)
-
-    def gram_refitter(self, K, targets):
-        """Return the refitter of targets over a positive semi-definite Gram matrix."""
-        return self._refit(KernelData(K), self.objective_type, targets, self.fit_intercept)
+        return self.refit(data, self.objective_type, targets, self.fit_intercept)
 
     def folds_refitter(self, gamma, folds, random_state):
         """Return the refitter of all samples that leaves folds out, as the plan says.
@@ -283,27 +279,28 @@ class SelectionData:
         Returns
         -------
         refitter : Refitter
-        values : LandmarkValues or None
-            What the refitter is told the features by, where these depend on a width.
+        widths : CommonWidth or None
+            What the refitter is told kernel values by, where these depend on a width.
         """
         plan = plan_folds(self.objective_type, self.X, self.n_asked, self.kernel.kind)
         if not plan.in_few_dimensions:
-            return self.refitter(gamma), None
+            return self.refitter(gamma), self.width_between()
         check_scale(self.X)
         used, targets = self.part_targets()
         X = self.X[used]
-        values = design = None
+        widths = design = None
         if self.kernel.kind.is_linear:
             center = X.T @ targets[0].weight if self.fit_intercept else 0.0
             design = PlainFeatures.of((X - center).astype(plan.dtype))
         else:
             landmarks = X[_stratified(self.strata[used], plan.n_landmarks, random_state)]
-            values = LandmarkValues(
-                squared_distances(X, landmarks).astype(plan.dtype),
-                squared_distances(landmarks).astype(np.float64),
-            )
+            distances = {
+                "landmarks": squared_distances(X, landmarks).astype(plan.dtype),
+                "between": squared_distances(landmarks).astype(np.float64),
+            }
+            widths = CommonWidth(distances)
         data = FoldedData(design, folds, plan.dtype)
-        return self._refit(data, self.objective_type, targets, self.fit_intercept), values
+        return self.refit(data, self.objective_type, targets, self.fit_intercept), widths
 
     def _gram(self, gamma, train, weight, test=None):
         """Return the positive semi-definite Gram matrix, and the kernel of test and train.
@@ -313,9 +310,9 @@ class SelectionData:
         """
         kernel = self.kernel.at(gamma)
         if isinstance(kernel, RadialKernel):
-            between = self.distances_between
-            K = kernel.of_distances(between(train, train))
-            return K, None if test is None else kernel.of_distances(between(test, train))
+            distances = self._distances_of(train, test)
+            values = {name: kernel.of_distances(each) for name, each in distances.items()}
+            return values["samples"], values.get("test")
         raw = np.asarray(kernel(self.X), dtype=np.float64)
         if not np.isfinite(raw).all():
             raise ValueError(
@@ -331,11 +328,27 @@ class SelectionData:
             K_test = K_test @ gram.projector
         return gram.K, K_test
 
-    def distances_between(self, rows, columns):
-        """Return squared distances; those of all samples without a copy."""
-        if rows.size == columns.size == self.n_samples:
-            return self.distances
-        return self.distances[np.ix_(rows, columns)]
+    def width_between(self, train=None, test=None):
+        """Return what the refitter of some samples is told their kernel values by, or None.
+
+        Parameters
+        ----------
+        train, test
+            As in `refitter`.
+        """
+        if not self.kernel.kind.has_width:
+            return None
+        return CommonWidth(self._distances_of(self.part_targets(train)[0], test))
+
+    def _distances_of(self, train, test=None):
+        """Return squared distances by the names of `CommonWidth`; all of them without a copy."""
+        is_whole = train.size == self.n_samples
+        distances = {
+            "samples": self.distances if is_whole else self.distances[np.ix_(train, train)]
+        }
+        if test is not None:
+            distances["test"] = self.distances[np.ix_(test, train)]
+        return distances
 
 
 def _stratified(strata, n_drawn, random_state):

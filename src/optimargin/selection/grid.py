@@ -3,7 +3,7 @@
 import math
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import nullcontext
-from itertools import groupby, product
+from itertools import product
 from numbers import Real
 
 import numpy as np
@@ -13,6 +13,7 @@ from sklearn.utils._param_validation import Interval
 from optimargin._threads import one_thread
 from optimargin._ties import place_of_best
 from optimargin.kernels import gamma_of_width
+from optimargin.selection.stages import StopSearch
 
 _SMALL = 1000  # samples up to which BLAS threads do not pay
 _AT_ONCE = 3e8  # n_samples^3 of the points of one visit: a fraction of a second to a second
@@ -38,46 +39,31 @@ class Grid:
     """
 
     def __init__(self, objective_type, values, gammas, fixed=None):
-        self.objective_type = objective_type
-        self.values = [np.asarray(v, dtype=np.float64) for v in values.values()]
-        self.gammas = gammas
-        axes = dict(values) if gammas is None else {**values, "gamma": gammas}
-        self.points = [
-            dict(zip(axes, map(float, point), strict=True)) for point in product(*axes.values())
+        self.objective_type, self.gammas = objective_type, gammas
+        settings = [
+            dict(zip(values, map(float, each), strict=True)) for each in product(*values.values())
         ]
-        self.objectives = {
-            place: objective_type(
-                **{
-                    **(fixed or {}),
-                    **{n: float(v[k]) for n, v, k in zip(values, self.values, place, strict=True)},
-                }
-            )
-            for place in product(*(range(len(v)) for v in self.values))
-        }
+        self.objectives = [objective_type(**{**(fixed or {}), **each}) for each in settings]
+        self.points = settings
+        if gammas is not None:
+            self.points = [{**each, "gamma": float(g)} for each in settings for g in gammas]
+        self._numbers = np.arange(len(settings)).reshape([len(each) for each in values.values()])
 
     def __len__(self):
         return len(self.points)
 
+    @property
+    def n_first(self):
+        """How many values the first parameter has."""
+        return len(self._numbers)
+
     def walk(self, rows):
-        """Return places of the values so that each differs from the last by one step.
+        """Return the numbers of objectives so that each differs from the last by one step.
 
-        Only `rows` of the first parameter are visited. The last one runs fastest, there and
-        back: of the ODM's parameters D changes the active set least.
+        Only `rows` of the first parameter are visited, an array for each. The last one runs
+        fastest, there and back: of the ODM's parameters D changes the active set least.
         """
-        places: list[tuple[int, ...]] = [()]
-        for axis in [list(rows)] + [list(range(len(values))) for values in self.values[1:]]:
-            places = [
-                (*place, k)
-                for n, place in enumerate(places)
-                for k in (axis if n % 2 == 0 else axis[::-1])
-            ]
-        return places
-
-    def index(self, place, g):
-        """Return the number of the point at a place of `walk` and a place of gamma."""
-        shape = [len(values) for values in self.values]
-        n_gammas = 1 if self.gammas is None else len(self.gammas)
-        return int(np.ravel_multi_index(place, shape)) * n_gammas + g
+        return np.split(_there_and_back(self._numbers[rows]), len(rows))
 
     def smoothest_best(self, scores):
         """Return the number of the best point, of ties that of the smoothest model.
@@ -85,6 +71,13 @@ class Grid:
         What are ties, `optimargin._ties` says; what is smoother, `Objective.smoother`.
         """
         return place_of_best(scores, lambda k: self.objective_type.roughness(self.points[k]))
+
+
+def _there_and_back(numbers):
+    if numbers.ndim == 1:
+        return numbers
+    parts = [_there_and_back(part) for part in numbers]
+    return np.concatenate([part[:: 1 - 2 * (k % 2)] for k, part in enumerate(parts)])
 
 
 def make_grid(data, given, gammas, widths, allowed):
@@ -114,19 +107,18 @@ def make_grid(data, given, gammas, widths, allowed):
         if gammas is not None or widths is not None:
             name = "gammas" if widths is None else "widths"
             raise ValueError(f"{name} was given, but kernel {kernel.kernel!r} has no gamma.")
-        return Grid(objective_type, values, None, data.fixed)
-    if gammas is not None:
+    elif gammas is not None:
         gammas = grid_values("gammas", gammas, None, POSITIVE)
-        return Grid(objective_type, values, gammas, data.fixed)
-    if kernel.kind.has_width:
+    elif kernel.kind.has_width:
         widths = grid_values("widths", widths, PAPER_WIDTHS, POSITIVE)
         gammas = gamma_of_width(widths * data.mean_distance)
-        return Grid(objective_type, values, gammas, data.fixed)
-    if widths is not None:
+    elif widths is not None:
         raise ValueError(
             f"widths are for kernels of the distance, as 'rbf': give gammas for {kernel.kernel!r}."
         )
-    return Grid(objective_type, values, np.array([data.default_gamma()]), data.fixed)
+    else:
+        gammas = np.array([data.default_gamma()])
+    return Grid(objective_type, values, gammas, data.fixed)
 
 
 def grid_values(name, given, paper, allowed):
@@ -156,23 +148,6 @@ def grid_values(name, given, paper, allowed):
     return values
 
 
-def single_threaded(n_samples, n_jobs=1):
-    """Return a context in which BLAS uses one thread, where more would do harm.
-
-    They do beside other workers, and on small matrices, where waiting for each other costs
-    more than it saves, most of all on a busy machine.
-
-    Parameters
-    ----------
-    n_samples, n_jobs : int
-    """
-    return one_thread() if n_jobs > 1 or n_samples <= _SMALL else nullcontext()
-
-
-class _Stopped(Exception):
-    """Ends the workers after one has failed, or after an interrupt."""
-
-
 def run_grid(data, grid, splits, visit, n_jobs=None):
     """Solve every grid point of every split, each from its neighbour's solution.
 
@@ -192,27 +167,26 @@ def run_grid(data, grid, splits, visit, n_jobs=None):
     gammas = [None] if grid.gammas is None else grid.gammas
     parts = [(None, None)] if splits is None else splits
     n_jobs = effective_n_jobs(n_jobs)
-    n_first = len(grid.values[0])
     n_chunks = 1 if n_jobs == 1 else math.ceil(4 * n_jobs / (len(gammas) * len(parts)))
-    chunks = np.array_split(np.arange(n_first), min(n_chunks, n_first))
-    stopped = False
-
+    chunks = np.array_split(np.arange(grid.n_first), min(n_chunks, grid.n_first))
     n_at_once = max(int(_AT_ONCE / float(data.n_samples) ** 3), 1)
+    stopped = False
 
     def run(s, g, rows):
         refitter = data.refitter(gammas[g], *parts[s])
-        for _, some in groupby(grid.walk(rows), key=lambda place: place[0]):
-            along = list(some)
-            for first in range(0, len(along), n_at_once):
+        for along in grid.walk(rows):
+            for numbers in np.split(along, range(n_at_once, len(along), n_at_once)):
                 if stopped:
-                    raise _Stopped
-                places = along[first : first + n_at_once]
-                objectives = [grid.objectives[place] for place in places]
-                visit(s, refitter, [grid.index(place, g) for place in places], objectives)
+                    raise StopSearch
+                objectives = [grid.objectives[number] for number in numbers]
+                visit(s, refitter, len(gammas) * numbers + g, objectives)
 
     tasks = list(product(range(len(parts)), range(len(gammas)), chunks))
-    with single_threaded(data.n_samples, n_jobs):
-        data.prepare()
+    # Threads of BLAS do harm beside other workers, and on small matrices, where waiting for each
+    # other costs more than it saves, most of all on a busy machine.
+    with one_thread() if n_jobs > 1 or data.n_samples <= _SMALL else nullcontext():
+        if data.kernel.kind.has_width:
+            _ = data.distances  # computed before threads ask for them
         if n_jobs == 1:
             for task in tasks:
                 run(*task)

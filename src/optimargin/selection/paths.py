@@ -1,6 +1,7 @@
 """All solutions over a grid of parameters."""
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -26,7 +27,16 @@ from optimargin.tasks import Classification
 
 
 @dataclass(frozen=True)
-class ODMPath:
+class _Path:
+    params: list
+    objective: np.ndarray
+    dual_gap: np.ndarray
+    coef: np.ndarray
+    intercept: np.ndarray
+
+
+@dataclass(frozen=True)
+class ODMPath(_Path):
     """The solutions of `odm_path`, one per grid point.
 
     Attributes
@@ -35,6 +45,8 @@ class ODMPath:
         The parameters of each point: C1, C2, D and, for kernels that have one, gamma.
     objective : ndarray of shape (n_points, n_problems)
         One problem for two classes, otherwise one per class (one-vs-rest).
+    dual_gap : ndarray of shape (n_points, n_problems)
+        Certified relative duality gaps.
     coef : ndarray of shape (n_points, n_problems, n_coef)
         Kernel coefficients of the samples (`n_coef` is n_samples), or, for the linear
         kernel, coefficients of the features.
@@ -44,11 +56,22 @@ class ODMPath:
         `ODMClassifier.loo_decision_function`.
     """
 
-    params: list
-    objective: np.ndarray
-    coef: np.ndarray
-    intercept: np.ndarray
     loo_decision: np.ndarray | None
+
+
+@dataclass(frozen=True)
+class LDMPath(_Path):
+    """The solutions of `ldm_path`, one per grid point.
+
+    Attributes
+    ----------
+    params : list of dict
+        The parameters of each point: C, lambda1 and lambda2.
+    objective, dual_gap, intercept
+        As in `ODMPath`.
+    coef : ndarray of shape (n_points, n_problems, n_samples)
+        Kernel coefficients of the samples.
+    """
 
 
 def odm_path(
@@ -112,56 +135,15 @@ def odm_path(
     C1=16: leave-one-out error 0.053
     C1=256: leave-one-out error 0.021
     """
-    X, y, sample_weight = _checked(X, y, sample_weight)
-    data = SelectionData(
-        ODM,
-        X,
-        y,
-        sample_weight,
-        task=Classification.from_labels(y, sample_weight, class_weight),
-        kernel=KernelChoice(kernel, degree=degree, coef0=coef0),
-        fit_intercept=fit_intercept,
-    )
+    choice = KernelChoice(kernel, degree=degree, coef0=coef0)
+    data = _checked(ODM, X, y, sample_weight, class_weight, choice, fit_intercept)
     given = {"C1": C1s, "C2": C2s, "D": Ds}
     grid = make_grid(data, given, gammas, widths, _allowed(ODMClassifier, given))
-    n_coef = X.shape[1] if data.kernel.kind.is_linear else X.shape[0]
-    found = _Path(len(grid), data.task.n_outputs, n_coef)
-    loo_shape = (len(grid), X.shape[0], data.task.n_outputs)
-    loo_decision = np.empty(loo_shape) if loo else None
-
-    def visit(_, refitter, places, objectives):
-        for place, objective in zip(places, objectives, strict=True):
-            solved = refitter.solve(objective)
-            found.store(place, solved)
-            if loo_decision is not None:
-                loo_decision[place] = solved.leave_one_out()
-
-    run_grid(data, grid, None, visit, n_jobs)
-    return ODMPath(grid.points, found.objective, found.coef, found.intercept, loo_decision)
-
-
-@dataclass(frozen=True)
-class LDMPath:
-    """The solutions of `ldm_path`, one per grid point.
-
-    Attributes
-    ----------
-    params : list of dict
-        The parameters of each point: C, lambda1 and lambda2.
-    objective : ndarray of shape (n_points, n_problems)
-        One problem for two classes, otherwise one per class (one-vs-rest).
-    dual_gap : ndarray of shape (n_points, n_problems)
-        Certified relative duality gaps.
-    coef : ndarray of shape (n_points, n_problems, n_samples)
-        Kernel coefficients of the samples.
-    intercept : ndarray of shape (n_points, n_problems)
-    """
-
-    params: list
-    objective: np.ndarray
-    dual_gap: np.ndarray
-    coef: np.ndarray
-    intercept: np.ndarray
+    loo_decision = None
+    if loo:
+        loo_decision = np.empty((len(grid), data.n_samples, data.task.n_outputs))
+    objective, gaps, coef, intercept = _solutions(data, grid, n_jobs, loo_decision)
+    return ODMPath(grid.points, objective, gaps, coef, intercept, loo_decision)
 
 
 def ldm_path(
@@ -211,41 +193,25 @@ def ldm_path(
     >>> path.coef.shape
     (2, 1, 569)
     """
-    X, y, sample_weight = _checked(X, y, sample_weight)
+    shared = {"degree": degree, "coef0": coef0}
+    options = {"tol": tol, "max_iter": max_iter}
     LDMClassifier(
         kernel=kernel,
         gamma=gamma,
-        degree=degree,
-        coef0=coef0,
         fit_intercept=fit_intercept,
-        tol=tol,
-        max_iter=max_iter,
         class_weight=class_weight,
+        **shared,
+        **options,
     )._validate_params()
-    choice = KernelChoice(kernel, gamma, degree, coef0)
-    data = SelectionData(
-        LDM,
-        X,
-        y,
-        sample_weight,
-        task=Classification.from_labels(y, sample_weight, class_weight),
-        kernel=choice,
-        fit_intercept=fit_intercept,
-        refit=_InSamples(LDMDualCD(tol=tol, max_iter=max_iter)),
-    )
+    choice = KernelChoice(kernel, gamma, **shared)
+    refit = partial(_in_samples, solver=LDMDualCD(**options))
+    data = _checked(LDM, X, y, sample_weight, class_weight, choice, fit_intercept, refit=refit)
     given = {"lambda1": lambda1s, "lambda2": lambda2s, "C": Cs}
-    gammas = [resolve_gamma(gamma, X, data.weight)] if choice.has_gamma else None
+    gammas = [resolve_gamma(gamma, data.X, data.weight)] if choice.has_gamma else None
     grid = make_grid(data, given, gammas, None, _allowed(LDMClassifier, given))
-    found = _Path(len(grid), data.task.n_outputs, X.shape[0])
-
-    def visit(_, refitter, places, objectives):
-        for place, objective in zip(places, objectives, strict=True):
-            found.store(place, refitter.solve(objective))
-
-    run_grid(data, grid, None, visit)
-    gaps = np.maximum(found.dual_gap, ROUNDING_FLOOR)
+    objective, gaps, *model = _solutions(data, grid)
     points = [{name: point[name] for name in given} for point in grid.points]
-    path = LDMPath(points, found.objective, gaps, found.coef, found.intercept)
+    path = LDMPath(points, objective, np.maximum(gaps, ROUNDING_FLOOR), *model)
     missed = path.dual_gap.max(axis=1) > max(tol, ROUNDING_FLOOR)
     if missed.any():
         worst = path.params[int(path.dual_gap.max(axis=1).argmax())]
@@ -259,17 +225,19 @@ def ldm_path(
     return path
 
 
-def _checked(X, y, sample_weight):
-    """Return the arguments of a path, validated."""
+def _checked(objective_type, X, y, sample_weight, class_weight, kernel, fit_intercept, **settings):
+    """Return the data of a path, validated."""
     X, y = check_X_y(
         check_sparse(X), y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C"
     )
     X = canonical(X)
     check_classification_targets(y)
-    sample_weight = check_weights(sample_weight, X)
-    if sample_weight is not None and not (sample_weight > 0).all():
+    weight = check_weights(sample_weight, X)
+    if weight is not None and not (weight > 0).all():
         raise ValueError("sample_weight must be positive: leave out samples of no weight.")
-    return X, y, sample_weight
+    task = Classification.from_labels(y, weight, class_weight)
+    shared = {"kernel": kernel, "fit_intercept": fit_intercept, "task": task}
+    return SelectionData(objective_type, X, y, weight, **shared, **settings)
 
 
 def _allowed(estimator, names):
@@ -277,30 +245,25 @@ def _allowed(estimator, names):
     return {name: estimator._parameter_constraints[name][0] for name in names}
 
 
-class _Path:
-    """The solutions of a grid, as they come."""
+def _solutions(data, grid, n_jobs=None, loo_decision=None):
+    """Return objectives, gaps, coefficients and intercepts; leave-one-out values go where told."""
+    found: list = [None] * len(grid)
 
-    def __init__(self, n_points, n_outputs, n_coef):
-        self.objective, self.dual_gap, self.intercept = np.empty((3, n_points, n_outputs))
-        self.coef = np.empty((n_points, n_outputs, n_coef))
+    def visit(_, refitter, places, objectives):
+        for place, objective in zip(places, objectives, strict=True):
+            solved = refitter.solve(objective)
+            kept = solved.objective, solved.dual_gap, solved.coef, solved.intercept
+            found[place] = [np.array(each) for each in kept]  # the next solve may overwrite them
+            if loo_decision is not None:
+                loo_decision[place] = solved.leave_one_out()
 
-    def store(self, place, solved):
-        """Store one point."""
-        self.objective[place] = solved.objective
-        self.dual_gap[place] = solved.dual_gap
-        self.intercept[place] = solved.intercept
-        self.coef[place] = solved.coef
+    run_grid(data, grid, None, visit, n_jobs)
+    return [np.array(each) for each in zip(*found, strict=True)]
 
 
-@dataclass(frozen=True)
-class _InSamples:
-    """Makes refitters in sample space, also for the linear kernel."""
-
-    solver: LDMDualCD
-
-    def __call__(self, data, objective_type, targets, fit_intercept):
-        if isinstance(data, KernelData):
-            K = data.K
-        else:
-            K = safe_sparse_dot(data.X, data.X.T, dense_output=True).astype(np.float64)
-        return LDMSampleRefitter(GramDesign(K), targets, fit_intercept, solver=self.solver)
+def _in_samples(data, objective_type, targets, fit_intercept, solver):
+    """Return the refitter in sample space, also for the linear kernel."""
+    K = data.K if isinstance(data, KernelData) else None
+    if K is None:
+        K = safe_sparse_dot(data.X, data.X.T, dense_output=True).astype(np.float64)
+    return LDMSampleRefitter(GramDesign(K), targets, fit_intercept, solver=solver)
