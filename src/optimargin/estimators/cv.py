@@ -90,7 +90,7 @@ class BaseSelectionCV(
     ``ps``, the grid.
     """
 
-    _objective_type: type[Objective]
+    objective_type: type[Objective]
     _tuned: type[BaseLearner]
     _task_type: type[Task]
     max_time: float | None = None  # unless a subclass has it as a parameter
@@ -187,7 +187,7 @@ class BaseSelectionCV(
         """
         X, y = checked
         data = SelectionData(
-            self._objective_type,
+            self.objective_type,
             X,
             y,
             weight,
@@ -234,7 +234,7 @@ class BaseSelectionCV(
 
     def _make_grid(self, data):
         """Return the grid to be searched, or None to search without one."""
-        names = self._objective_type.grid_names
+        names = self.objective_type.grid_names
         given = {name: getattr(self, f"{name}s") for name in names}
         gammas, widths = getattr(self, "gammas", None), getattr(self, "widths", None)
         if all(values is None for values in [*given.values(), gammas, widths]):
@@ -250,7 +250,7 @@ class BaseSelectionCV(
                 "for example cv=GroupKFold(5).",
             )
             split_params = {}
-        if self.cv is None and self._objective_type.has_closed_form:
+        if self.cv is None and self.objective_type.has_closed_form:
             return None
         cv = check_cv(self.cv, data.y, classifier=is_classifier(self))
         splits = [

@@ -90,7 +90,7 @@ def find_set(name):
 
     Examples
     --------
-    >>> from optimargin.datasets import find_set
+    >>> from optimargin_study.datasets import find_set
     >>> find_set("kdda2010").name
     'kdd2010'
     """

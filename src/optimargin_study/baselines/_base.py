@@ -10,11 +10,9 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from optimargin._checks import check_scale
-from optimargin.estimators._store import StoreMixin
-from optimargin.kernels import KernelChoice
-from optimargin.tasks import Classification, winning_class
+from optimargin.kernels import Kernel, resolve_gamma
 
+LARGEST_VALUE = float(np.finfo(np.float64).max) ** 0.45  # whose products are far from overflow
 KERNEL_CONSTRAINTS: dict = {
     "kernel": [StrOptions({"linear", "rbf"})],
     "gamma": [
@@ -24,7 +22,7 @@ KERNEL_CONSTRAINTS: dict = {
 }
 
 
-class TwoClassBaseline(StoreMixin, ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
+class TwoClassBaseline(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
     """Validation, labels and predictions; a subclass fits -1 and +1."""
 
     _parameter_constraints: dict = {}
@@ -45,18 +43,31 @@ class TwoClassBaseline(StoreMixin, ClassifierMixin, BaseEstimator, metaclass=ABC
         """
         checked = copy(self)
         X, y = validate_data(checked, X, y, dtype=np.float64)
-        check_scale(X)
+        largest = np.abs(X).max()
+        if largest > LARGEST_VALUE:
+            raise ValueError(
+                f"X has values as large as {largest:.3g}, whose products overflow: scale the "
+                "features, for example with StandardScaler."
+            )
         check_classification_targets(y)
-        task = Classification.from_labels(y)
-        if task.n_outputs > 1:
+        classes = np.unique(y)
+        if classes.size < 2:
+            raise ValueError(
+                f"y has one class only ({classes.tolist()[0]!r}): a classifier needs samples of at "
+                "least two classes."
+            )
+        if classes.size > 2:
             # The wording that scikit-learn's checks of binary classifiers ask for.
             raise ValueError(
                 "Only binary classification is supported. The type of the target is multiclass."
             )
-        (target,) = task.encode(y)
         names = ("n_features_in_", "feature_names_in_")
         about = {name: vars(checked)[name] for name in names if name in vars(checked)}
-        self._store({**about, **task.attributes(), **self._fit(X, target.value)})
+        fitted = self._fit(X, np.where(y == classes[1], 1.0, -1.0))
+        # All at once, so that a fit that fails leaves the earlier model as it was.
+        for name in [name for name in vars(self) if name.endswith("_")]:
+            del vars(self)[name]
+        vars(self).update({**about, "classes_": classes, **fitted})
         return self
 
     @abstractmethod
@@ -93,8 +104,7 @@ class TwoClassBaseline(StoreMixin, ClassifierMixin, BaseEstimator, metaclass=ABC
         -------
         labels : ndarray of shape (n_samples,)
         """
-        scores = self.decision_function(X)
-        return self.classes_[winning_class(scores[:, None])]
+        return self.classes_[(self.decision_function(X) > 0).astype(np.intp)]
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -108,7 +118,9 @@ class KernelBaseline(TwoClassBaseline):
     _parameter_constraints: dict = KERNEL_CONSTRAINTS
 
     def _fit(self, X, y):
-        kernel = KernelChoice(self.kernel, self.gamma).resolve(X, np.ones(y.size))
+        has_gamma = self.kernel == "rbf"
+        gamma = resolve_gamma(self.gamma, X, np.ones(y.size)) if has_gamma else 1.0
+        kernel = Kernel(self.kernel, gamma=gamma)
         return {"_kernel": kernel, "support_vectors_": X, **self._fit_gram(kernel(X), y)}
 
     @abstractmethod

@@ -18,7 +18,7 @@ from scipy.optimize import minimize
 from sklearn.linear_model import ridge_regression
 from sklearn.utils._param_validation import Interval
 
-from optimargin.baselines._base import TwoClassBaseline
+from optimargin_study.baselines._base import TwoClassBaseline
 
 
 class MarginDistributionOptimizer(TwoClassBaseline):
@@ -41,7 +41,7 @@ class MarginDistributionOptimizer(TwoClassBaseline):
 
     Examples
     --------
-    >>> from optimargin.baselines import MarginDistributionOptimizer
+    >>> from optimargin_study.baselines import MarginDistributionOptimizer
     >>> model = MarginDistributionOptimizer().fit([[-2.0], [-1.0], [3.0], [4.0]], [0, 0, 1, 1])
     >>> model.predict([[-1.0], [3.0]])
     array([0, 1])

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import numpy as np
 
-from optimargin.io._files import write_bytes
-from optimargin.study import figures, tables
-from optimargin.study.export import export_results
-from optimargin.study.methods import METHODS
-from optimargin.study.protocol import N_FOLDS, TABLES
-from optimargin.study.sample_sets import ABOUT
-from optimargin.study.statistics import REFERENCE, make_comparison, most_complete
+from optimargin.io import write_bytes
+from optimargin_study import figures, tables
+from optimargin_study.export import export_results
+from optimargin_study.methods import METHODS
+from optimargin_study.protocol import N_FOLDS, TABLES
+from optimargin_study.sample_sets import ABOUT
+from optimargin_study.statistics import REFERENCE, make_comparison, most_complete
 
 RIVALS = ("svm", "svm_wide")
 CLAIMANTS = ("odm", "odml", "odm_default")

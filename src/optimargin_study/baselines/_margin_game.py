@@ -10,14 +10,14 @@ Reference: F. Aiolli, G. Da San Martino and A. Sperduti, A kernel method for the
 the margin distribution, ICANN 2008.
 """
 
+import warnings
 from numbers import Integral, Real
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval
 
-from optimargin._warnings import warn_user
-from optimargin.baselines._base import KERNEL_CONSTRAINTS, KernelBaseline
+from optimargin_study.baselines._base import KERNEL_CONSTRAINTS, KernelBaseline
 
 
 class MarginDistributionGame(KernelBaseline):
@@ -48,7 +48,7 @@ class MarginDistributionGame(KernelBaseline):
 
     Examples
     --------
-    >>> from optimargin.baselines import MarginDistributionGame
+    >>> from optimargin_study.baselines import MarginDistributionGame
     >>> X, y = [[-2.0], [-1.0], [3.0], [4.0]], [0, 0, 1, 1]
     >>> model = MarginDistributionGame(0.0, kernel="linear").fit(X, y)
     >>> print(f"{abs(model.decision_function([[1.0]])[0]):.1f}")
@@ -75,10 +75,11 @@ class MarginDistributionGame(KernelBaseline):
         classes = [np.flatnonzero(y > 0), np.flatnonzero(y < 0)]
         weights, gap, n_iter = _minimise(A, classes, self.tol, self.max_iter)
         if gap > self.tol:
-            warn_user(
+            warnings.warn(
                 f"MarginDistributionGame stopped at a relative gap of {gap:.1e}: raise "
                 "max_iter or reg.",
                 ConvergenceWarning,
+                stacklevel=5,  # the line that calls `fit`
             )
         coef = weights * y
         decision = K @ coef

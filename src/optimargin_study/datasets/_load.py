@@ -8,14 +8,14 @@ import pandas as pd
 from sklearn.datasets import load_breast_cancer, load_svmlight_file
 from sklearn.utils import Bunch
 
-from optimargin.datasets import _readers
-from optimargin.datasets._files import (
+from optimargin_study.datasets import _readers
+from optimargin_study.datasets._files import (
     CorruptDatasetError,
     downloaded_files,
     mirror_file,
 )
-from optimargin.datasets._recipes import RECIPES
-from optimargin.datasets._registry import find_set, registry
+from optimargin_study.datasets._recipes import RECIPES
+from optimargin_study.datasets._registry import find_set, registry
 
 SCALES = ("regular", "large")
 
@@ -34,7 +34,7 @@ def list_paper_datasets(scale=None):
 
     Examples
     --------
-    >>> from optimargin.datasets import list_paper_datasets
+    >>> from optimargin_study.datasets import list_paper_datasets
     >>> len(list_paper_datasets()), len(list_paper_datasets("regular"))
     (42, 32)
     """
@@ -68,7 +68,7 @@ def load_paper_dataset(name, *, return_X_y=False):
 
     Examples
     --------
-    >>> from optimargin.datasets import load_paper_dataset
+    >>> from optimargin_study.datasets import load_paper_dataset
     >>> load_paper_dataset("wdbc").data.shape
     (569, 30)
     """

@@ -9,8 +9,8 @@ from importlib.resources import files
 import numpy as np
 from scipy.stats import friedmanchisquare, rankdata, ttest_rel
 
-from optimargin.study.methods import METHODS
-from optimargin.study.protocol import set_names
+from optimargin_study.methods import METHODS
+from optimargin_study.protocol import set_names
 
 SIGNIFICANCE = 0.05
 REFERENCE = "svm"

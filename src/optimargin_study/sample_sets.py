@@ -3,7 +3,7 @@
 import numpy as np
 from sklearn.datasets import load_digits, load_iris, load_wine
 
-from optimargin.datasets import find_set, load_paper_dataset
+from optimargin_study.datasets import find_set, load_paper_dataset
 
 
 def _digits():
@@ -44,7 +44,7 @@ def load_set(name):
 
     Examples
     --------
-    >>> from optimargin.study.sample_sets import load_set
+    >>> from optimargin_study.sample_sets import load_set
     >>> load_set("wine")[0].shape
     (178, 13)
     """

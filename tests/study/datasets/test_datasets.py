@@ -13,17 +13,17 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from optimargin.datasets import (
+from optimargin_study.datasets import (
     CorruptDatasetError,
     DatasetUnavailableError,
     find_set,
     list_paper_datasets,
     load_paper_dataset,
 )
-from optimargin.datasets._load import _numbers
-from optimargin.datasets._readers import read_table
-from optimargin.datasets._recipes import RECIPES
-from optimargin.datasets._registry import registry
+from optimargin_study.datasets._load import _numbers
+from optimargin_study.datasets._readers import read_table
+from optimargin_study.datasets._recipes import RECIPES
+from optimargin_study.datasets._registry import registry
 from tests.regular_sets import FOLDER
 from tests.regular_sets import needed as needs_mirror
 

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.linalg import solve
 from sklearn.utils._param_validation import Interval
 
-from optimargin.baselines._base import KERNEL_CONSTRAINTS, KernelBaseline
+from optimargin_study.baselines._base import KERNEL_CONSTRAINTS, KernelBaseline
 
 
 class KernelFisherDiscriminant(KernelBaseline):
@@ -36,7 +36,7 @@ class KernelFisherDiscriminant(KernelBaseline):
     Examples
     --------
     >>> from sklearn.datasets import load_breast_cancer
-    >>> from optimargin.baselines import KernelFisherDiscriminant
+    >>> from optimargin_study.baselines import KernelFisherDiscriminant
     >>> X, y = load_breast_cancer(return_X_y=True)
     >>> X = X / X.max(axis=0)
     >>> bool(KernelFisherDiscriminant().fit(X[::2], y[::2]).score(X[1::2], y[1::2]) > 0.93)

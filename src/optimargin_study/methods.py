@@ -19,14 +19,14 @@ from optimargin import (
     ODMClassifier,
     ODMClassifierCV,
 )
-from optimargin.baselines import (
+from optimargin.objectives import ODM
+from optimargin_study.baselines import (
     KernelFisherDiscriminant,
     MarginDistributionGame,
     MarginDistributionOptimizer,
     MaximalAverageMargin,
 )
-from optimargin.objectives import ODM
-from optimargin.study.selection import (
+from optimargin_study.selection import (
     SVC_MAX_ITER,
     choose,
     choose_by_refits,
@@ -200,7 +200,7 @@ def _select_restricted(problem, *, share=None, no_band=False):
             return by_x
 
     search = _odm_cv(problem)
-    search._objective_type = Restricted
+    search.objective_type = Restricted
     return _chosen(problem, search.fit(problem.X, problem.y))
 
 

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from optimargin.study.protocol import Unit
+from optimargin_study.protocol import Unit
 
 SCHEMA_VERSION = 1
 _LEASE = 12 * 3600.0  # seconds after which a claim expires
@@ -93,7 +93,7 @@ class Store:
     Examples
     --------
     >>> import tempfile
-    >>> from optimargin.study.store import Store
+    >>> from optimargin_study.store import Store
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     store = Store(f"{folder}/study.sqlite")
     ...     len(store.results())

@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 from sklearn.datasets import load_breast_cancer, make_classification
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
-from optimargin.baselines import (
+from optimargin_study.baselines import (
     KernelFisherDiscriminant,
     MarginDistributionGame,
     MarginDistributionOptimizer,

@@ -8,7 +8,7 @@ Parzen estimators, NIPS 2007.
 
 import numpy as np
 
-from optimargin.baselines._base import KernelBaseline
+from optimargin_study.baselines._base import KernelBaseline
 
 
 class MaximalAverageMargin(KernelBaseline):
@@ -31,7 +31,7 @@ class MaximalAverageMargin(KernelBaseline):
 
     Examples
     --------
-    >>> from optimargin.baselines import MaximalAverageMargin
+    >>> from optimargin_study.baselines import MaximalAverageMargin
     >>> model = MaximalAverageMargin(kernel="linear").fit([[-2.0], [-1.0], [3.0]], [0, 0, 1])
     >>> model.predict([[-1.0], [1.0]])
     array([0, 1])

@@ -3,10 +3,10 @@
 import html
 from dataclasses import dataclass, field
 
-from optimargin.datasets import find_set, list_paper_datasets
-from optimargin.study.methods import METHODS
-from optimargin.study.protocol import TABLES
-from optimargin.study.statistics import REFERENCE, make_comparison
+from optimargin_study.datasets import find_set, list_paper_datasets
+from optimargin_study.methods import METHODS
+from optimargin_study.protocol import TABLES
+from optimargin_study.statistics import REFERENCE, make_comparison
 
 MARKS = {"better": "•", "worse": "◦", "": ""}
 _LATEX_MARKS = {"•": r"$\bullet$", "◦": r"$\circ$", "±": r"$\pm$", "^": r"\textasciicircum{}"}

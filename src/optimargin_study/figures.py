@@ -11,15 +11,23 @@ from typing import Any
 import numpy as np
 
 from optimargin.margins import margin_distribution
-from optimargin.plotting import _style
-from optimargin.study.methods import METHODS
-from optimargin.study.protocol import Unit, make_problem
+from optimargin_study.methods import METHODS
+from optimargin_study.protocol import Unit, make_problem
 
 MARGIN_METHODS = ("svm", "odml", "odm")
 MARGIN_KINDS = ("geometric", "functional")
 TIME_METHODS = ("svm", "svm_sgd", "odml", "odm")
 DS = np.arange(6) / 10
-LINE_STYLES: list[Any] = _style.LINE_STYLES
+# Of Okabe and Ito's palette for colour-blind readers, each with dashes of its own, so that lines also
+# differ on a black-and-white page.
+LINE_STYLES: list[dict[str, Any]] = [
+    {"color": "#0072B2", "linestyle": "-"},
+    {"color": "#D55E00", "linestyle": "--"},
+    {"color": "#009E73", "linestyle": "-."},
+    {"color": "#CC79A7", "linestyle": ":"},
+    {"color": "#000000", "linestyle": (0, (8, 2))},
+    {"color": "#E69F00", "linestyle": (0, (3, 1, 1, 1, 1, 1))},
+]
 # The SVM's line is wide, so that one that lies on it does not hide it.
 _MARGIN_LOOKS: dict[str, Any] = {
     "svm": {"color": "#E69F00", "linewidth": 3.6},
@@ -53,6 +61,11 @@ def _axes(n_columns=1, n_rows=1, size=(4.0, 3.0)):
         squeeze=False,
     )
     return figure, axes.ravel()
+
+
+def _draw_legend(figure):
+    """Draw the legend below the axes, where it covers no data."""
+    figure.legend(loc="outside lower left", ncols=3, fontsize="small", frameon=False)
 
 
 def fitted_models(results, table, dataset, methods):
@@ -139,7 +152,7 @@ def margins_figures(curves):
             ax.step(margins, shares, where="post", label=METHODS[method].label, **look)
         ax.axvline(0, color="0.7", linewidth=0.8)
         ax.set(title=dataset, xlabel="distance to the boundary", ylabel="share of samples")
-        _style.draw_legend(ax, ncols=3)
+        _draw_legend(figure)
         plots.append(to_svg(figure))
     return plots
 
@@ -224,6 +237,6 @@ def band_figures(rows):
             own = [row for row in rows if row["dataset"] == name]
             ax.plot([row["D"] for row in own], [row[key] for row in own], label=name, **style)
         ax.set(xlabel="D, half-width of the band", ylabel=label)
-        _style.draw_legend(ax, ncols=3)
+        _draw_legend(figure)
         plots.append(to_svg(figure))
     return plots

@@ -10,9 +10,9 @@ import io
 import json
 from pathlib import Path
 
-from optimargin.io._files import write_bytes
-from optimargin.study.protocol import Unit
-from optimargin.study.store import Result, StoreError
+from optimargin.io import write_bytes
+from optimargin_study.protocol import Unit
+from optimargin_study.store import Result, StoreError
 
 FORMAT = 1
 _COLUMNS = [

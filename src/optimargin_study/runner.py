@@ -20,10 +20,10 @@ from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
 import optimargin
-from optimargin.datasets import DatasetUnavailableError
-from optimargin.study.methods import METHODS, evaluate
-from optimargin.study.protocol import make_problem
-from optimargin.study.store import Result, Store
+from optimargin_study.datasets import DatasetUnavailableError
+from optimargin_study.methods import METHODS, evaluate
+from optimargin_study.protocol import make_problem
+from optimargin_study.store import Result, Store
 
 _POLL = 0.5  # seconds
 _REPORT_PAUSE = 50.0  # pause between reports, as a multiple of the time to read the store
@@ -55,8 +55,8 @@ def run_unit(unit, scaling="all"):
 
     Examples
     --------
-    >>> from optimargin.study.protocol import Unit
-    >>> from optimargin.study.runner import run_unit
+    >>> from optimargin_study.protocol import Unit
+    >>> from optimargin_study.runner import run_unit
     >>> run_unit(Unit(2, "wdbc", 1, "lda")).accuracy > 0.9
     True
     """

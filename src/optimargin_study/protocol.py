@@ -13,10 +13,9 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.model_selection import StratifiedKFold
 
-from optimargin.datasets import list_paper_datasets
-from optimargin.kernels import gamma_of_width, mean_distance
-from optimargin.study.sample_sets import SAMPLE_SETS, load_set
-from optimargin.tasks import Classification
+from optimargin.kernels import resolve_gamma
+from optimargin_study.datasets import list_paper_datasets
+from optimargin_study.sample_sets import SAMPLE_SETS, load_set
 
 N_FOLDS = 5
 WIDTHS = 2.0 ** np.arange(2, -3, -1)  # multiples of the mean distance, smoothest first
@@ -93,11 +92,12 @@ class Problem:
     @cached_property
     def mean_distance(self):
         """The mean distance of the training half, the unit of kernel widths."""
-        return float(mean_distance(self.X, np.ones(self.y.size))) or 1.0
+        gamma = resolve_gamma("mean_distance", self.X, np.ones(self.y.size))
+        return float((2 * gamma) ** -0.5)
 
     def gamma(self, width):
         """Return gamma of the RBF kernel for a width in units of the mean distance."""
-        return gamma_of_width(width * self.mean_distance)
+        return 1.0 / (2 * (width * self.mean_distance) ** 2)
 
     @property
     def widths(self):
@@ -121,7 +121,7 @@ def make_problem(unit, scaling="all"):
 
     Examples
     --------
-    >>> from optimargin.study.protocol import Unit, make_problem
+    >>> from optimargin_study.protocol import Unit, make_problem
     >>> problem = make_problem(Unit(2, "wdbc", 1, "odm"))
     >>> problem.X.shape, problem.X_test.shape, len(problem.folds)
     ((284, 30), (285, 30), 5)
@@ -150,8 +150,7 @@ def half_split(y, seed):
 @lru_cache(maxsize=4)
 def _numeric_set(name):
     X, labels = load_set(name)
-    (target,) = Classification.from_labels(labels).encode(labels)
-    return X, target.value.astype(int)
+    return X, np.where(labels == np.unique(labels)[1], 1, -1)
 
 
 def _ranges(X):

@@ -5,24 +5,19 @@ from sklearn.model_selection import cross_val_score
 from sklearn.svm import SVC
 from sklearn.utils.extmath import safe_sparse_dot
 
-from optimargin._ties import exceeds, place_of_best
-from optimargin.designs import GramDesign
-from optimargin.held_out.ldm import LDMBoxRefitter
-from optimargin.held_out.refitter import GramTest
-from optimargin.kernels import make_kernel
-from optimargin.objectives import LDM
-from optimargin.tasks import Classification
+from optimargin import ldm_path_decision
+from optimargin.kernels import Kernel
+from optimargin.selection import place_of_best
 
 # A wide grid contains values of C for which LIBSVM does not end on inseparable data.
 SVC_MAX_ITER = 200_000
-PATH_TOL = 1e-5  # of margins
 
 
 def gram(problem, width, X, Y):
     """Return the kernel matrix of two sets of samples, dense and float64."""
     if width is None:
         return safe_sparse_dot(X, Y.T, dense_output=True)
-    return make_kernel("rbf", problem.gamma(width))(X, Y)
+    return Kernel("rbf", gamma=problem.gamma(width))(X, Y)
 
 
 def choose(problem, solve, points):
@@ -42,18 +37,13 @@ def choose(problem, solve, points):
     params : dict
         The point, with its ``width`` for the RBF kernel.
     """
-    best_score, best = -1.0, {}
-    for width in problem.widths:
+    scores = np.zeros((len(problem.widths), len(points)))
+    for width, score in zip(problem.widths, scores, strict=True):
         K = gram(problem, width, problem.X, problem.X)
-        scores = np.zeros(len(points))
         for train, test in problem.folds:
             decision = solve(K[np.ix_(train, train)], problem.y[train], K[np.ix_(test, train)])
-            scores += (np.where(decision > 0, 1, -1) == problem.y[test]).mean(axis=1)
-        k = place_of_best(scores)
-        if exceeds(scores[k], best_score):
-            best_score = scores[k]
-            best = dict(points[k]) if width is None else {**points[k], "width": width}
-    return best
+            score += (np.where(decision > 0, 1, -1) == problem.y[test]).mean(axis=1)
+    return with_widths(problem, points)[place_of_best(scores.ravel())]
 
 
 def ldm_solver(Cs, lambda1s, lambda2s, *, per_sample):
@@ -68,20 +58,10 @@ def ldm_solver(Cs, lambda1s, lambda2s, *, per_sample):
 
     def solve(K, y, K_test):
         scale = y.size if per_sample else 1
-        task = Classification.from_labels(y)
-        refitter = LDMBoxRefitter(
-            GramDesign(np.ascontiguousarray(K)),
-            task.encode(y),
-            GramTest(K_test),
-            margin_tol=PATH_TOL,
+        decision = ldm_path_decision(
+            K, y, K_test, Cs=scale * np.array(Cs), lambda1s=lambda1s, lambda2s=lambda2s
         )
-        # Changing lambda1 takes most time, changing lambda2 least.
-        decision = np.empty((len(Cs), len(lambda1s), len(lambda2s), K_test.shape[0]))
-        for j, lambda1 in enumerate(lambda1s):
-            for i, C in enumerate(Cs):
-                path = [LDM(lambda1, lambda2, scale * C) for lambda2 in lambda2s]
-                decision[i, j] = refitter.predict_path(path)[..., 0]
-        return decision.reshape(-1, K_test.shape[0])
+        return decision.reshape(-1, K_test.shape[0])  # of one problem
 
     points = [
         {"C": C, "lambda1": lambda1, "lambda2": lambda2}
