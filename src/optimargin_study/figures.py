@@ -18,8 +18,8 @@ MARGIN_METHODS = ("svm", "odml", "odm")
 MARGIN_KINDS = ("geometric", "functional")
 TIME_METHODS = ("svm", "svm_sgd", "odml", "odm")
 DS = np.arange(6) / 10
-# Of Okabe and Ito's palette for colour-blind readers, each with dashes of its own, so that lines also
-# differ on a black-and-white page.
+# Of Okabe and Ito's palette for colour-blind readers, each with dashes of its own, so that lines
+# also differ on a black-and-white page.
 LINE_STYLES: list[dict[str, Any]] = [
     {"color": "#0072B2", "linestyle": "-"},
     {"color": "#D55E00", "linestyle": "--"},

@@ -17,7 +17,9 @@ def gram(problem, width, X, Y):
     """Return the kernel matrix of two sets of samples, dense and float64."""
     if width is None:
         return safe_sparse_dot(X, Y.T, dense_output=True)
-    return Kernel("rbf", gamma=problem.gamma(width))(X, Y)
+    # Its metaclass makes the kernel of that name.
+    kernel = Kernel("rbf", gamma=problem.gamma(width))  # type: ignore[abstract, call-arg]
+    return kernel(X, Y)
 
 
 def choose(problem, solve, points):

@@ -91,6 +91,7 @@ class BaseSelectionCV(
     """
 
     objective_type: type[Objective]
+    """The machine whose parameters are chosen. One that restricts them may be put in its place."""
     _tuned: type[BaseLearner]
     _task_type: type[Task]
     max_time: float | None = None  # unless a subclass has it as a parameter

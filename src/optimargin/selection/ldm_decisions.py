@@ -26,7 +26,7 @@ def ldm_path_decision(K, y, K_test, *, Cs="paper", lambda1s="paper", lambda2s="p
     Parameters
     ----------
     K : array-like of shape (n_samples, n_samples)
-        Kernel values of the training samples, positive semi-definite.
+        Kernel values of the training samples.
     y : array-like of shape (n_samples,)
         Labels of two classes, or of several (one-vs-rest).
     K_test : array-like of shape (n_test, n_samples)
@@ -43,7 +43,7 @@ def ldm_path_decision(K, y, K_test, *, Cs="paper", lambda1s="paper", lambda2s="p
     Raises
     ------
     ArithmeticError
-        If a point has no solution, as where `K` is far from positive semi-definite.
+        If the method ends before a point is solved.
 
     See Also
     --------

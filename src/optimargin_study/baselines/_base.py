@@ -64,10 +64,11 @@ class TwoClassBaseline(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         names = ("n_features_in_", "feature_names_in_")
         about = {name: vars(checked)[name] for name in names if name in vars(checked)}
         fitted = self._fit(X, np.where(y == classes[1], 1.0, -1.0))
-        # All at once, so that a fit that fails leaves the earlier model as it was.
+        # Last, so that a fit that fails leaves the earlier model as it was.
         for name in [name for name in vars(self) if name.endswith("_")]:
-            del vars(self)[name]
-        vars(self).update({**about, "classes_": classes, **fitted})
+            delattr(self, name)
+        for name, value in {**about, "classes_": classes, **fitted}.items():
+            setattr(self, name, value)
         return self
 
     @abstractmethod
@@ -104,7 +105,8 @@ class TwoClassBaseline(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         -------
         labels : ndarray of shape (n_samples,)
         """
-        return self.classes_[(self.decision_function(X) > 0).astype(np.intp)]
+        is_second = self.decision_function(X) > 0
+        return self.classes_[is_second.astype(np.intp)]
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -120,7 +122,8 @@ class KernelBaseline(TwoClassBaseline):
     def _fit(self, X, y):
         has_gamma = self.kernel == "rbf"
         gamma = resolve_gamma(self.gamma, X, np.ones(y.size)) if has_gamma else 1.0
-        kernel = Kernel(self.kernel, gamma=gamma)
+        # Its metaclass makes the kernel of that name.
+        kernel = Kernel(self.kernel, gamma=gamma)  # type: ignore[abstract, call-arg]
         return {"_kernel": kernel, "support_vectors_": X, **self._fit_gram(kernel(X), y)}
 
     @abstractmethod

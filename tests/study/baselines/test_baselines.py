@@ -6,6 +6,7 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.datasets import load_breast_cancer, make_classification
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.exceptions import ConvergenceWarning
 
 from optimargin_study.baselines import (
     KernelFisherDiscriminant,
@@ -118,3 +119,25 @@ def test_three_classes_are_refused(data):
     X, _ = data
     with pytest.raises(ValueError, match="Only binary"):
         MaximalAverageMargin().fit(X, np.arange(60) % 3)
+
+
+@pytest.mark.parametrize("model", BASELINES, ids=lambda m: type(m).__name__)
+def test_features_whose_products_overflow_are_refused(data, model):
+    X, y = data
+    with pytest.raises(ValueError, match="products overflow"):
+        model.fit(1e150 * X, y)
+
+
+def test_a_game_that_stops_early_warns_at_the_line_that_fits(data):
+    with pytest.warns(ConvergenceWarning, match="relative gap") as caught:
+        MarginDistributionGame(0.0, max_iter=1).fit(*data)
+    assert [warning.filename for warning in caught] == [__file__]
+
+
+def test_a_fit_that_fails_leaves_the_model_before_as_it_was(data):
+    X, y = data
+    model = MaximalAverageMargin().fit(X, y)
+    before = model.decision_function(X)
+    with pytest.raises(ValueError, match="one class only"):
+        model.fit(X[:, :2], np.ones(len(y)))
+    assert_allclose(model.decision_function(X), before)
