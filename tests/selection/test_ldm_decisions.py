@@ -45,10 +45,11 @@ def test_by_default_the_grid_is_the_papers(data):
         ({"Cs": [1e300]}, "C=1e\\+300 is too large"),
         ({"lambda1s": []}, "lambda1s must be a list"),
         ({"lambda2s": "all"}, "lambda2s='all' is unknown"),
-        ({"K": np.ones((45, 44))}, "a square"),
+        ({"K": np.ones((45, 44))}, "must be square"),
         ({"K_test": np.ones((2, 44))}, "K_test has 44 columns"),
         ({"K_test": np.full((2, 45), np.nan)}, "NaN"),
         ({"y": np.zeros(45)}, "one class only"),
+        ({"margin_tol": 0.0}, "margin_tol must be positive"),
     ],
 )
 def test_bad_arguments_are_named(data, bad, message):
