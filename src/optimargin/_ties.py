@@ -36,18 +36,29 @@ def place_of_best(scores, roughness=lambda k: ()):
         Given the place of a point, it returns numbers, small ones for smooth models; the first
         that differs decides. Without it ties go to the earliest point.
     """
+    scores = _comparable(scores)
+    return _smoothest(np.flatnonzero(scores >= _edge(scores.max())), roughness)
+
+
+def _comparable(scores):
     scores = np.asarray(scores, dtype=np.float64)
-    left = np.flatnonzero(_ties_of_best(np.where(np.isnan(scores), -np.inf, scores)))
-    keys = np.array([roughness(k) for k in left], dtype=np.float64)
+    return np.where(np.isnan(scores), -np.inf, scores)
+
+
+def _edge(best):
+    """Return the least number that ties with the largest one."""
+    return best - TOLERANCE * abs(best) if np.isfinite(best) else best
+
+
+def _smoothest(places, roughness):
+    """Return the place of the smoothest of some points, given in order."""
+    if len(places) == 1:
+        return int(places[0])
+    keys = -np.array([roughness(k) for k in places], dtype=np.float64)
     for j in range(keys.shape[1]):
-        kept = _ties_of_best(-keys[:, j])
-        left, keys = left[kept], keys[kept]
-    return int(left[0])
-
-
-def _ties_of_best(values):
-    best = values.max()
-    return values >= best - TOLERANCE * np.abs(best) if np.isfinite(best) else values == best
+        kept = keys[:, j] >= _edge(keys[:, j].max())
+        places, keys = places[kept], keys[kept]
+    return int(places[0])
 
 
 def ranking(scores, roughness=lambda k: ()):
@@ -58,11 +69,14 @@ def ranking(scores, roughness=lambda k: ()):
     scores, roughness
         As in `place_of_best`.
     """
-    left = np.arange(len(scores))
-    while left.size:
-        k = place_of_best(np.asarray(scores)[left], lambda k, left=left: roughness(left[k]))
-        yield int(left[k])
-        left = np.delete(left, k)
+    scores = _comparable(scores)
+    left = np.argsort(-scores, kind="stable").tolist()
+    while left:
+        edge = _edge(scores[left[0]])
+        n_tied = next((n for n, k in enumerate(left) if scores[k] < edge), len(left))
+        k = _smoothest(np.sort(left[:n_tied]), roughness)
+        left.remove(k)
+        yield k
 
 
 def ranks(scores):

@@ -14,7 +14,7 @@ from optimargin.objectives import ODM
 from optimargin.solvers import SOLVERS
 from optimargin.systems import Folds
 from optimargin.tasks import Classification
-from optimargin.training import Options, plan_fit, train
+from optimargin.training import Options, Request, plan_fit, train
 from optimargin.training.designs import DESIGNS, MadeDesign
 from tests.cases import labels_target, make_problem, two_classes
 
@@ -57,7 +57,7 @@ def trained(solver, design):
     options = Options(solver=solver, tol=1e-10)
     data = X if design == "squares" else WRITTEN_OUT
     plan = replace(plan_fit(data, MACHINE, None, options), design=design)
-    return train(data, task.encode(Y), MACHINE, options=options, plan=plan)
+    return train(data, task.encode(Y), MACHINE, options=options, request=Request(plan=plan))
 
 
 @pytest.mark.parametrize(

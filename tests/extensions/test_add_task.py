@@ -13,10 +13,10 @@ from optimargin.kernels import KernelChoice
 from optimargin.objectives import ODM
 from optimargin.targets import Target
 from optimargin.tasks import Task
-from optimargin.training import Options, rebuild, train
+from optimargin.training import Options, Request, rebuild, train
 from optimargin.training.chunks import train_chunks
+from optimargin.training.prepare import NoProgress
 from optimargin.training.rebuild import solution_of
-from optimargin.training.train import NoProgress
 
 pytestmark = [pytest.mark.quick, pytest.mark.numbers]
 
@@ -125,7 +125,7 @@ def test_landmarks_are_doubled_by_the_held_out_error_of_the_task():
         SQUARES,
         kernel=kernel,
         options=options,
-        held_out_error=task.held_out_error,
+        request=Request(held_out_error=task.held_out_error),
     )
     exact = train(X, task.encode(Y), SQUARES, kernel=kernel, options=Options())
     np.testing.assert_allclose(fit.model.scores(X), exact.model.scores(X), atol=1e-3)

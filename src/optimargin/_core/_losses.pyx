@@ -25,9 +25,15 @@ def band_evaluate(
     pull[:] = -weight * dloss/df, curvature[:] = weight * d2loss/df2.
     """
     cdef Py_ssize_t n = decision.shape[0], t, first
-    cdef double[::1] partial = np.zeros(n_threads)
+    cdef double[::1] partial
     if n == 0:
         return 0.0
+    if n_threads == 1:
+        return optimargin_band_evaluate(
+            &decision[0], offset, &target[0], &orientation[0], &weight[0], C1, C2, D, &pull[0],
+            &curvature[0], n,
+        )
+    partial = np.zeros(n_threads)
     for t in prange(n_threads, nogil=True, num_threads=n_threads, schedule="static"):
         first = n * t // n_threads
         partial[t] = optimargin_band_evaluate(
@@ -61,12 +67,20 @@ def band_derivatives(
     second : float
     """
     cdef Py_ssize_t n = decision.shape[0], t, first
-    cdef double[:, ::1] partial = np.zeros((n_threads, 3))
+    cdef double[:, ::1] partial
+    cdef double[3] all_of_it
     cdef const double* steps = NULL
     if n == 0:
         return 0.0, 0.0, 0.0
     if step is not None:
         steps = &step[0]
+    if n_threads == 1:
+        optimargin_band_derivatives(
+            &decision[0], offset, steps, step_offset, &target[0], &orientation[0], &weight[0],
+            C1, C2, D, length, all_of_it, n,
+        )
+        return all_of_it[0], all_of_it[1], all_of_it[2]
+    partial = np.zeros((n_threads, 3))
     for t in prange(n_threads, nogil=True, num_threads=n_threads, schedule="static"):
         first = n * t // n_threads
         optimargin_band_derivatives(

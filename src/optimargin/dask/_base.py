@@ -1,8 +1,10 @@
 """The common base of the estimators over Dask collections."""
 
-from abc import ABCMeta, abstractmethod
+from abc import ABCMeta
 from copy import copy
+from inspect import Parameter, Signature, signature
 from numbers import Real
+from typing import Any
 
 import dask
 import dask.array as da
@@ -25,27 +27,48 @@ from optimargin.estimators._outlier import check_no_novelty, check_novelty
 from optimargin.estimators._store import StoreMixin, public_attributes
 from optimargin.estimators._words import available_where
 
+_CLUSTER_DEFAULTS = {"client": None, "worker_timeout": 60.0}
+
 
 class DaskEstimator(StoreMixin, CallbackSupportMixin, BaseEstimator, metaclass=ABCMeta):
-    """Fit an in-memory estimator to blocks, and predict block by block."""
+    """Fit an in-memory estimator to blocks, and predict block by block.
+
+    A subclass that is not abstract says of which estimator it is, and has its parameters.
+
+    Parameters
+    ----------
+    of : type
+        The estimator in memory.
+    without : set of str
+        Those of its parameters that are not offered.
+    fixed : dict
+        Those of its parameters that have one value here.
+    defaults : dict
+        Those whose default is another one here.
+    """
 
     _cluster_constraints: dict = {
         "client": [Client, None],
         "worker_timeout": [Interval(Real, 0, None, closed="left")],
     }
     _y_dimensions: tuple[int, ...] = (1,)
+    _of: Any
+    _fixed: dict
 
-    @abstractmethod
+    def __init_subclass__(cls, of=None, without=(), fixed=None, defaults=None, **kwargs):
+        super().__init_subclass__(**kwargs)
+        if of is not None:
+            cls._of, cls._fixed = of, fixed or {}
+            cls.__init__ = _init_of(of, without, defaults or {})  # type: ignore[method-assign]
+            constraints = of._parameter_constraints | cls._cluster_constraints
+            offered = signature(cls.__init__).parameters
+            cls._parameter_constraints = {k: v for k, v in constraints.items() if k in offered}
+
     def _plain(self):
         """Return the in-memory estimator with the same parameters."""
-
-    def _plain_parameters(self):
-        parameters = self.get_params(deep=False)
-        return {
-            name: value
-            for name, value in parameters.items()
-            if name not in self._cluster_constraints
-        }
+        own = self.get_params(deep=False)
+        shared = {name: own[name] for name in own if name not in self._cluster_constraints}
+        return self._of(**self._fixed, **shared)
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y, sample_weight=None):
@@ -128,31 +151,6 @@ class DaskEstimator(StoreMixin, CallbackSupportMixin, BaseEstimator, metaclass=A
 class DaskClassifier(ClassifierMixin, DaskEstimator):
     """A classifier over Dask collections."""
 
-    def __init__(
-        self,
-        *,
-        C1,
-        C2,
-        D,
-        fit_intercept,
-        tol,
-        max_iter,
-        class_weight,
-        random_state,
-        client,
-        worker_timeout,
-    ):
-        self.C1 = C1
-        self.C2 = C2
-        self.D = D
-        self.fit_intercept = fit_intercept
-        self.tol = tol
-        self.max_iter = max_iter
-        self.class_weight = class_weight
-        self.random_state = random_state
-        self.client = client
-        self.worker_timeout = worker_timeout
-
     def predict(self, X):
         """Predict class labels, lazily and block by block.
 
@@ -206,29 +204,6 @@ class DaskRegressor(RegressorMixin, DaskEstimator):
     """A regressor over Dask collections."""
 
     _y_dimensions = (1, 2)
-
-    def __init__(
-        self,
-        *,
-        C1,
-        C2,
-        epsilon,
-        fit_intercept,
-        tol,
-        max_iter,
-        random_state,
-        client,
-        worker_timeout,
-    ):
-        self.C1 = C1
-        self.C2 = C2
-        self.epsilon = epsilon
-        self.fit_intercept = fit_intercept
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.client = client
-        self.worker_timeout = worker_timeout
 
     def predict(self, X):
         """Predict the targets, lazily and block by block.
@@ -374,6 +349,32 @@ class DaskOutlierDetector(OutlierMixin, DaskEstimator):
     def _numbers(self, method, X, dtype=np.float64):
         check_is_fitted(self)
         return self._by_blocks(method, X, np.dtype(dtype), None)
+
+
+def _init_of(estimator, without, defaults):
+    """Return an `__init__` with the parameters of an estimator, and those of a cluster."""
+    own = [
+        parameter.replace(default=defaults.get(name, parameter.default))
+        for name, parameter in signature(estimator.__init__).parameters.items()
+        if name not in without
+    ]
+    cluster = [
+        Parameter(name, Parameter.KEYWORD_ONLY, default=default)
+        for name, default in _CLUSTER_DEFAULTS.items()
+    ]
+    expected = Signature([*own, *cluster])
+
+    def init(self, *args, **kwargs):
+        try:
+            bound = expected.bind(self, *args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{type(self).__name__}() {error}") from None
+        bound.apply_defaults()
+        for name, value in list(bound.arguments.items())[1:]:
+            setattr(self, name, value)
+
+    vars(init)["__signature__"] = expected  # which scikit-learn and help() ask for
+    return init
 
 
 def _predict_block(block, model, method, shape, kind):

@@ -5,8 +5,16 @@ from optimargin.estimators.odm import LinearODMClassifier, ODMClassifier
 from optimargin.estimators.odm_regression import LinearODMRegressor, ODMRegressor
 from optimargin.estimators.one_class import OneClassODM
 
+# What a cluster does not offer, and what takes its place.
+_LINEAR = {"without": {"warm_start", "multi_class", "calibration"}}
+_LANDMARKS = {
+    "without": {"solver", "approximation", "cache_size", "multi_class", "calibration"},
+    "fixed": {"approximation": "nystrom"},
+    "defaults": {"n_components": 500},
+}
 
-class DaskLinearODMClassifier(DaskClassifier):
+
+class DaskLinearODMClassifier(DaskClassifier, of=LinearODMClassifier, **_LINEAR):
     """Linear optimal margin distribution machine over Dask collections.
 
     It finds the same model as `LinearODMClassifier`. Every round of the fit computes loss and
@@ -51,49 +59,8 @@ class DaskLinearODMClassifier(DaskClassifier):
     True
     """
 
-    _parameter_constraints: dict = {
-        **{
-            name: constraint
-            for name, constraint in LinearODMClassifier._parameter_constraints.items()
-            if name != "warm_start"
-        },
-        **DaskClassifier._cluster_constraints,
-    }
 
-    def __init__(
-        self,
-        C1=None,
-        C2=None,
-        D=0.5,
-        *,
-        fit_intercept=True,
-        solver="auto",
-        tol=1e-6,
-        max_iter=1000,
-        class_weight=None,
-        random_state=None,
-        client=None,
-        worker_timeout=60.0,
-    ):
-        super().__init__(
-            C1=C1,
-            C2=C2,
-            D=D,
-            fit_intercept=fit_intercept,
-            tol=tol,
-            max_iter=max_iter,
-            class_weight=class_weight,
-            random_state=random_state,
-            client=client,
-            worker_timeout=worker_timeout,
-        )
-        self.solver = solver
-
-    def _plain(self):
-        return LinearODMClassifier(**self._plain_parameters())
-
-
-class DaskODMClassifier(DaskClassifier):
+class DaskODMClassifier(DaskClassifier, of=ODMClassifier, **_LANDMARKS):
     """Kernel optimal margin distribution machine over Dask collections.
 
     It finds a model of ``ODMClassifier(approximation="nystrom")``: landmarks are chosen from a
@@ -134,57 +101,8 @@ class DaskODMClassifier(DaskClassifier):
     True
     """
 
-    _parameter_constraints: dict = {
-        **{
-            name: constraint
-            for name, constraint in ODMClassifier._parameter_constraints.items()
-            if name not in ("solver", "approximation", "cache_size")
-        },
-        **DaskClassifier._cluster_constraints,
-    }
 
-    def __init__(
-        self,
-        C1=None,
-        C2=None,
-        D=0.5,
-        *,
-        kernel="rbf",
-        gamma="scale",
-        degree=3,
-        coef0=0.0,
-        fit_intercept=True,
-        n_components=500,
-        tol=1e-4,
-        max_iter=1000,
-        class_weight=None,
-        random_state=None,
-        client=None,
-        worker_timeout=60.0,
-    ):
-        super().__init__(
-            C1=C1,
-            C2=C2,
-            D=D,
-            fit_intercept=fit_intercept,
-            tol=tol,
-            max_iter=max_iter,
-            class_weight=class_weight,
-            random_state=random_state,
-            client=client,
-            worker_timeout=worker_timeout,
-        )
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.n_components = n_components
-
-    def _plain(self):
-        return ODMClassifier(approximation="nystrom", **self._plain_parameters())
-
-
-class DaskLinearODMRegressor(DaskRegressor):
+class DaskLinearODMRegressor(DaskRegressor, of=LinearODMRegressor, **_LINEAR):
     """Linear regression with a band loss over Dask collections.
 
     It finds the same model as `LinearODMRegressor`. Every round of the fit computes loss and
@@ -220,47 +138,8 @@ class DaskLinearODMRegressor(DaskRegressor):
     True
     """
 
-    _parameter_constraints: dict = {
-        **{
-            name: constraint
-            for name, constraint in LinearODMRegressor._parameter_constraints.items()
-            if name != "warm_start"
-        },
-        **DaskRegressor._cluster_constraints,
-    }
 
-    def __init__(
-        self,
-        C1=None,
-        C2=None,
-        epsilon=0.0,
-        *,
-        fit_intercept=True,
-        solver="auto",
-        tol=1e-6,
-        max_iter=1000,
-        random_state=None,
-        client=None,
-        worker_timeout=60.0,
-    ):
-        super().__init__(
-            C1=C1,
-            C2=C2,
-            epsilon=epsilon,
-            fit_intercept=fit_intercept,
-            tol=tol,
-            max_iter=max_iter,
-            random_state=random_state,
-            client=client,
-            worker_timeout=worker_timeout,
-        )
-        self.solver = solver
-
-    def _plain(self):
-        return LinearODMRegressor(**self._plain_parameters())
-
-
-class DaskODMRegressor(DaskRegressor):
+class DaskODMRegressor(DaskRegressor, of=ODMRegressor, **_LANDMARKS):
     """Kernel regression with a band loss over Dask collections.
 
     It finds a model of ``ODMRegressor(approximation="nystrom")``: landmarks are chosen from a
@@ -303,55 +182,8 @@ class DaskODMRegressor(DaskRegressor):
     True
     """
 
-    _parameter_constraints: dict = {
-        **{
-            name: constraint
-            for name, constraint in ODMRegressor._parameter_constraints.items()
-            if name not in ("solver", "approximation", "cache_size")
-        },
-        **DaskRegressor._cluster_constraints,
-    }
 
-    def __init__(
-        self,
-        C1=None,
-        C2=None,
-        epsilon=0.0,
-        *,
-        kernel="rbf",
-        gamma="rms_distance",
-        degree=3,
-        coef0=0.0,
-        fit_intercept=True,
-        n_components=500,
-        tol=1e-4,
-        max_iter=1000,
-        random_state=None,
-        client=None,
-        worker_timeout=60.0,
-    ):
-        super().__init__(
-            C1=C1,
-            C2=C2,
-            epsilon=epsilon,
-            fit_intercept=fit_intercept,
-            tol=tol,
-            max_iter=max_iter,
-            random_state=random_state,
-            client=client,
-            worker_timeout=worker_timeout,
-        )
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.n_components = n_components
-
-    def _plain(self):
-        return ODMRegressor(approximation="nystrom", **self._plain_parameters())
-
-
-class DaskOneClassODM(DaskOutlierDetector):
+class DaskOneClassODM(DaskOutlierDetector, of=OneClassODM, **_LANDMARKS):
     """Novelty detection with a known false-alarm rate over Dask collections.
 
     It finds a model of ``OneClassODM(approximation="nystrom")``: landmarks are chosen from a
@@ -393,50 +225,3 @@ class DaskOneClassODM(DaskOutlierDetector):
     >>> bool(0.03 < alarms < 0.07)
     True
     """
-
-    _parameter_constraints: dict = {
-        **{
-            name: constraint
-            for name, constraint in OneClassODM._parameter_constraints.items()
-            if name not in ("solver", "approximation", "cache_size")
-        },
-        **DaskOutlierDetector._cluster_constraints,
-    }
-
-    def __init__(
-        self,
-        C1=None,
-        C2=None,
-        D=0.5,
-        *,
-        kernel="rbf",
-        gamma="local",
-        degree=3,
-        coef0=0.0,
-        false_alarm_rate=0.05,
-        novelty=True,
-        n_components=500,
-        tol=1e-4,
-        max_iter=1000,
-        random_state=None,
-        client=None,
-        worker_timeout=60.0,
-    ):
-        self.C1 = C1
-        self.C2 = C2
-        self.D = D
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.false_alarm_rate = false_alarm_rate
-        self.novelty = novelty
-        self.n_components = n_components
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.client = client
-        self.worker_timeout = worker_timeout
-
-    def _plain(self):
-        return OneClassODM(approximation="nystrom", **self._plain_parameters())

@@ -21,7 +21,7 @@ from optimargin.estimators._words import explained, notify_user, warn_if_short
 from optimargin.kernels import KernelChoice
 from optimargin.objectives import Objective
 from optimargin.tasks import Task
-from optimargin.training import Options, rebuild, train
+from optimargin.training import Options, Request, rebuild, train
 
 
 class Registered(StrOptions):
@@ -161,15 +161,17 @@ class BaseLearner(StoreMixin, DocLinkMixin, CallbackSupportMixin, BaseEstimator,
                 X,
                 task.encode(y, weight),
                 self._objective(),
-                total_weight=task.total,
                 kernel=self._kernel_choice(),
                 options=self._options(),
                 start=self._start(task.n_outputs, X.shape[1]),
-                held_out_error=task.held_out_error,
-                calibrate=self._calibrator(),
-                progress=progress,
-                notify=notify_user,
-                asked_by=type(self).__name__,
+                request=Request(
+                    total_weight=task.total,
+                    held_out_error=task.held_out_error,
+                    calibrate=self._calibrator(),
+                    progress=progress,
+                    notify=notify_user,
+                    asked_by=type(self).__name__,
+                ),
             )
             further = {
                 **self._further_attributes(X, y, weight, task, fit, held_out, score),

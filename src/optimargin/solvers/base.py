@@ -175,6 +175,7 @@ class Solver(ABC):
                 self.stopped = True
                 return
 
-    def own_threads(self, design: Design) -> bool:
+    @classmethod
+    def own_threads(cls, design: Design) -> bool:
         """Whether threads of the compiled core do the work, so that BLAS needs only one."""
         return design.own_threads

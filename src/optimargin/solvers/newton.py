@@ -50,7 +50,8 @@ class Newton(Solver):
         super().__init__(tol=tol, max_iter=max_iter, seed=seed, on_iteration=on_iteration)
         self.exact_up_to = exact_up_to
 
-    def own_threads(self, design):
+    @classmethod
+    def own_threads(cls, design):
         # Wide sparse data are solved in sample space; large factorisations are left to BLAS.
         in_features = isinstance(design, FeatureSpaceDesign) and design.n_samples >= design.n_coef
         return design.own_threads and (in_features or design.n_samples <= FACTORISE_ALONE_UP_TO)

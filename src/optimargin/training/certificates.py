@@ -14,15 +14,26 @@ from dataclasses import replace
 import numpy as np
 from scipy.sparse import issparse
 
-from optimargin.designs import LINEAR_DESIGNS, GramDesign, LinearGramDesign
+from optimargin.designs import (
+    LINEAR_DESIGNS,
+    FeatureDesign,
+    GramDesign,
+    LandmarkDesign,
+    LinearGramDesign,
+)
+from optimargin.designs.base import FeatureSpaceDesign
 from optimargin.kernels import PreparedKernel
 from optimargin.kernels.base import InnerProductKernel, RadialKernel
-from optimargin.problems.base import relative_gap
+from optimargin.problems.additive import AdditiveProblem
+from optimargin.problems.base import GAP_FLOOR, relative_gap
+from optimargin.targets import LABELS
 
 _LONG = np.longdouble
 _EPS = float(np.finfo(np.float64).eps)
 _NEGLIGIBLE = 1e-10  # of the objective
 _ROUGH = 1e-6  # a gap beside which rounding to double precision is nothing
+_SLIGHT = 0.01  # share of a gap, which rounding may get wrong
+_SUMS = 1.0 + 1e-6  # what the order of sums may change of a large gap
 _GROWTH = 4.0  # rounding errors of a sum, in units of the root of its length
 _BLOCK_ELEMENTS = 1 << 16
 _GRAM_OPERATIONS = 1e8  # for kernel values in extended precision: less than a second
@@ -31,6 +42,68 @@ _MAX_STEPS = 50
 _FAR = 1e6  # squared norm, in units of the kernel's width, past which distances lose digits,
 _NEAR = 70.0  # squared distance past which values are negligible,
 _CANCELS = 1e-14  # and squared distance, relative to squared norms, with too few digits
+
+
+def certified(problem, solution, prepared, projector=None):
+    """Return a solution with the gap of the numbers that a model keeps, for the data as given.
+
+    Models of landmarks and of kernels that were projected keep the gap of their solution.
+
+    Parameters
+    ----------
+    problem : Problem
+    solution : Solution
+        In the units of y.
+    prepared : Prepared
+    projector : ndarray of shape (n_samples, n_samples) or None
+        See `optimargin.kernels.GramMatrix`.
+    """
+    design, X, kernel = problem.design, prepared.X, prepared.kernel
+    if isinstance(design, LandmarkDesign):
+        return solution
+    by_samples = kernel is not None and isinstance(design, FeatureSpaceDesign)
+    if X.dtype != np.float64 or by_samples:
+        solution = _rounded_as_kept(problem, solution, X, by_samples)
+    if not isinstance(problem, AdditiveProblem):
+        return solution
+    if kernel is not None:
+        return solution if projector is not None else certify_samples(problem, solution, kernel, X)
+    if isinstance(design, LINEAR_DESIGNS):
+        return certify_features(problem, solution, X, prepared.square)
+    return solution
+
+
+def _rounded_as_kept(problem, solution, X, by_samples):
+    """Return a solution whose gap is that of numbers in the precision of the data.
+
+    A kernel model keeps coefficients of samples: their sum is w but for rounding, which can be
+    large where samples nearly cancel.
+    """
+    design = problem.design
+    scale = problem.target.scale if isinstance(problem, AdditiveProblem) else LABELS
+    is_linear = isinstance(design, LINEAR_DESIGNS)
+    shift = design.to_features(solution.coef)[1] if is_linear else 0.0
+    coef = solution.pull if by_samples else solution.coef
+    coef, intercept = _kept(scale, coef, solution.intercept + shift, X.dtype)
+    if by_samples:
+        coef = FeatureDesign(X).represent(coef)
+        shift = design.to_features(coef)[1] * scale.unit
+    intercept -= shift / scale.unit
+    if getattr(design, "is_rounded", False):
+        problem = problem.over(design.finest)
+    value = problem.objective_at(coef, intercept)
+    if np.isinf(value):  # a hard margin, missed by rounding
+        return solution
+    before = solution.objective / scale.unit**2
+    floor = getattr(problem, "gap_floor", GAP_FLOOR)
+    is_rounded = getattr(problem.design, "is_rounded", False)
+    if is_rounded and value - before > _SLIGHT * solution.dual_gap * max(abs(value), floor):
+        # A rise that counts has to be that of kernel values which are not rounded.
+        problem = problem.over(problem.design.precise)
+        value = problem.objective_at(coef, intercept)
+        before = problem.objective_at(*scale.standardised(solution.coef, solution.intercept))
+    rise = relative_gap(value, max(value - before, 0.0), floor) * _SUMS
+    return replace(solution, dual_gap=solution.dual_gap + rise)
 
 
 def certify_features(problem, solution, X, square):
@@ -47,7 +120,7 @@ def certify_features(problem, solution, X, square):
         The sum of the squares of all values of X.
     """
     w, shift = problem.design.to_features(solution.coef)
-    w, intercept = _kept(problem, w, solution.intercept + shift, X.dtype)
+    w, intercept = _kept(problem.target.scale, w, solution.intercept + shift, X.dtype)
     if _is_safe(problem, solution, _feature_errors(problem, solution, X, w, intercept, square)):
         return solution
     rows = _LongRows(X, problem.design.center)
@@ -83,7 +156,7 @@ def certify_samples(problem, solution, kernel, X):
     if isinstance(design, LINEAR_DESIGNS):
         shift = design.to_features(solution.coef)[1]
     coef = design.sample_coefficients(solution.coef, solution.pull)
-    coef, intercept = _kept(problem, coef, solution.intercept + shift, X.dtype)
+    coef, intercept = _kept(problem.target.scale, coef, solution.intercept + shift, X.dtype)
     if _is_safe(problem, solution, _sample_errors(problem, solution, kernel, X, coef, intercept)):
         return solution
     space: _LongRows | _LongGram
@@ -97,10 +170,10 @@ def certify_samples(problem, solution, kernel, X):
     return _with_long_gap(problem, solution, space, start, intercept, pulls)
 
 
-def _kept(problem, coef, intercept, dtype):
-    """Return coefficients and intercept as a model keeps them, in the units of the problem."""
+def _kept(scale, coef, intercept, dtype):
+    """Return coefficients and intercept as a model keeps them, in the units of a problem."""
     coef = coef.astype(dtype).astype(np.float64)
-    return problem.target.scale.standardised(coef, float(dtype.type(intercept)))
+    return scale.standardised(coef, float(dtype.type(intercept)))
 
 
 def _with_long_gap(problem, solution, space, coef, intercept, pulls):

@@ -10,8 +10,6 @@ from optimargin._ties import exceeds
 from optimargin.designs import LandmarkDesign, RandomPivots
 from optimargin.kernels.prepared import check_values
 from optimargin.solvers import Newton
-from optimargin.training.fit import Fit
-from optimargin.training.models import KernelModel
 from optimargin.training.plan import landmark_dtype
 
 _GROWTH = 4  # between the sizes that lead up to a given number of landmarks
@@ -31,64 +29,31 @@ def known_landmarks(kernel, X, landmarks, max_bytes):
     return LandmarkDesign(kernel, X, landmarks, factor, dtype=dtype, max_bytes=max_bytes)
 
 
-def train_landmarks(
-    X,
-    targets,
-    objective,
-    kernel,
-    options,
-    plan,
-    rows,
-    *,
-    held_out_error,
-    calibration_of,
-    solve_all,
-):
-    """Train a kernel model restricted to the span of landmarks.
+def grow_landmarks(prepared, options, plan, held_out_error):
+    """Return the problems over the landmarks of a fit, and where their solves begin.
 
     Parameters
     ----------
-    X, targets, objective, kernel, options, plan
-        As in `optimargin.training.train`, samples of zero weight left out.
-    rows : ndarray of shape (n_samples,)
-        Indices of the samples in the data given by the user.
+    prepared : Prepared
+    options : Options
+    plan : Plan
     held_out_error : callable
         Given a target and held-out decision values, it says how bad these are.
-    calibration_of : callable
-        Given problems and solutions, it returns a `Calibration` or None.
-    solve_all : callable
-        Given problems and starts, it returns solutions.
 
     Returns
     -------
-    fit : Fit
+    stage : Stage
+    starts : list of (ndarray, float)
     """
-    check_values(kernel, X)
-    training = _LandmarkTraining(X, targets, objective, kernel, options, plan)
+    check_values(prepared.kernel, prepared.X)
+    training = _LandmarkTraining(prepared, options, plan)
     if options.n_components == "auto":
-        stage, starts = training.grow(held_out_error)
-    else:
-        stage, starts = training.climb()
-    scales = [target.scale for target in targets]
-    solutions = solve_all(stage.problems, starts)
-    order = np.argsort(stage.landmarks.rows)
-    chosen = stage.landmarks.rows[order]
-    calibration = calibration_of(stage.problems, solutions)
-    stored = solutions if calibration is None else [*solutions, *calibration.models]
-    coef = np.array([stage.design.landmark_coefficients(s.coef) for s in stored])
-    model = KernelModel(
-        kernel,
-        rows[chosen],
-        X[chosen],
-        coef[:, order].astype(X.dtype, copy=False),
-        np.array([s.intercept for s in stored], dtype=X.dtype),
-    )
-    fit = Fit.of(model, objective, plan.solver, solutions, scales)
-    return fit if calibration is None else calibration.applied(fit, rows)
+        return training.grow(held_out_error)
+    return training.climb()
 
 
 @dataclass(frozen=True)
-class _Stage:
+class Stage:
     """The problems over some landmarks."""
 
     landmarks: object
@@ -99,29 +64,29 @@ class _Stage:
 class _LandmarkTraining:
     """Problems over more and more landmarks of the same data."""
 
-    def __init__(self, X, targets, objective, kernel, options, plan):
-        self._X, self._targets = X, targets
-        self._objective, self._options = objective, options
+    def __init__(self, prepared, options, plan):
+        self._prepared, self._options = prepared, options
+        X, kernel = prepared.X, prepared.kernel
         last = options.n_components
         if last == "auto":
             last = int(np.clip(_AUTO_PER_ROOT * np.sqrt(X.shape[0]), *_AUTO_LAST))
         self._last = min(last, X.shape[0])
         dtype = landmark_dtype(X, self._last)
         self._pivots = RandomPivots(
-            kernel, X, targets[0].weight, self._last, dtype=dtype, seed=options.seed
+            kernel, X, prepared.weight, self._last, dtype=dtype, seed=options.seed
         )
         self._design = partial(LandmarkDesign, kernel, X, dtype=dtype, max_bytes=plan.max_bytes)
 
     def stage(self, n_landmarks):
         """Return the problems over the first landmarks."""
         landmarks = self._pivots.first(n_landmarks)
-        design = self._design(self._X[landmarks.rows], landmarks.factor)
+        design = self._design(self._prepared.X[landmarks.rows], landmarks.factor)
         fit_intercept = self._options.fit_intercept
         problems = [
-            self._objective.problem(design, target, fit_intercept=fit_intercept)
-            for target in self._targets
+            self._prepared.objective.problem(design, target, fit_intercept=fit_intercept)
+            for target in self._prepared.targets
         ]
-        return _Stage(landmarks, design, problems)
+        return Stage(landmarks, design, problems)
 
     def climb(self):
         """Solve with fewer landmarks first, roughly, up to the number asked for."""

@@ -102,6 +102,16 @@ class KernelModel:
             intercept.astype(X.dtype, copy=False),
         )
 
+    @classmethod
+    def of_landmarks(cls, kernel, design, landmarks, solutions, X, rows) -> "KernelModel":
+        """Return the model of solutions over landmarks, which are given as places in X."""
+        order = np.argsort(landmarks)
+        chosen = landmarks[order]
+        coef = np.array([design.landmark_coefficients(s.coef) for s in solutions])
+        intercept = np.array([s.intercept for s in solutions], dtype=X.dtype)
+        dual_coef = coef[:, order].astype(X.dtype, copy=False)
+        return cls(kernel, rows[chosen], X[chosen], dual_coef, intercept)
+
     def split(self, n_outputs) -> tuple["KernelModel", "KernelModel"]:
         """Return the model of the first outputs, and that of the others."""
         first, others = slice(n_outputs), slice(n_outputs, None)

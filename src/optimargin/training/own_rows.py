@@ -1,6 +1,5 @@
 """Outputs that are asked for some of the samples only: each is trained on its own rows."""
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,69 +15,45 @@ from optimargin.training.small_pairs import solve_small_pairs
 _SIDE_BY_SIDE_UP_TO = 3000  # samples of an output: larger ones have work for all threads
 
 
-def train_on_own_rows(
-    train, X, targets, objective, *, kernel, start, rows, options, progress
-) -> Fit:
+def fit_own_rows(fit_together, prepared, options, start, request) -> Fit:
     """Train every output on the samples that it has weights for, and join the models.
-
-    An output keeps its weights, which sum to its share of all: on its own rows, where they sum to
-    one, that is a problem with that share of the penalties.
 
     Parameters
     ----------
-    train : callable
-        Trains one output: `optimargin.training.train` with its settings.
-    X : {ndarray, CSR} of shape (n_samples, n_features)
-        For a precomputed kernel the Gram matrix.
-    targets : list of Target
-    objective : BandObjective
-        With its numbers.
-    kernel : KernelChoice or None
-        With its gamma as a number.
-    start : LinearModel or None
-    rows : ndarray of shape (n_samples,)
-        Indices of the samples in the data of the user.
+    fit_together : callable
+        Trains outputs that share their rows: `optimargin.training.train.fit_together`.
+    prepared : Prepared
     options : Options
-    progress : Progress
+    start : LinearModel or None
+    request : Request
     """
+    X, targets, kernel = prepared.X, prepared.targets, prepared.kernel
     places = [np.flatnonzero(target.weight) for target in targets]
-    objectives = [_scaled(objective, target.weight.sum()) for target in targets]
-    fits: list[Any] = [None] * len(targets)
-    made_kernel = None if kernel is None else kernel.resolve(X, None)
-    if plan_small_pairs(objective, made_kernel, options, [own.size for own in places]):
-        solutions = solve_small_pairs(
-            X, targets, objectives, made_kernel, places, options, progress
-        )
-        fits = [_fit_of(solution, made_kernel, X, objective) for solution in solutions]
-        return _together(fits, places, X, objective, rows)
-    is_square = kernel is not None and kernel.is_precomputed
-    if is_square:
+    sizes = [own.size for own in places]
+    if plan_small_pairs(prepared.objective, kernel, options, sizes):
+        solutions = solve_small_pairs(prepared, places, options, request.progress)
+        return _joined_fits([_fit_of(each, prepared) for each in solutions], places, prepared)
+    if kernel is not None and kernel.is_precomputed:
         check_square(X)
+    fits: list[Any] = [None] * len(targets)
 
-    def train_output(k):
-        own, target = places[k], targets[k]
+    def fit_output(k):
         begin = None
         if start is not None:
             begin = LinearModel(start.coef[k : k + 1], start.intercept[k : k + 1])
-        fits[k] = train(
-            X[np.ix_(own, own)] if is_square else X[own],
-            [target.take(own)],
-            objectives[k],
-            kernel=kernel,
-            start=begin,
-        )
+        fits[k] = fit_together(prepared.output(k, places[k]), options, begin, request)
 
-    small = max(own.size for own in places) <= _SIDE_BY_SIDE_UP_TO
-    for_each(train_output, range(len(targets)), work=X.shape[0] ** 2 if small else 0)
-    return _together(fits, places, X, objective, rows)
+    small = max(sizes) <= _SIDE_BY_SIDE_UP_TO
+    for_each(fit_output, range(len(targets)), work=X.shape[0] ** 2 if small else 0)
+    return _joined_fits(fits, places, prepared)
 
 
-def _together(fits, places, X, objective, rows):
+def _joined_fits(fits, places, prepared):
     """Return one fit of all outputs; its solver is that of the largest."""
     largest = int(np.argmax([own.size for own in places]))
     return Fit(
-        _joined([fit.model for fit in fits], places, X, rows),
-        objective,
+        _joined([fit.model for fit in fits], places, prepared.X, prepared.rows),
+        prepared.objective,
         fits[largest].solver,
         np.concatenate([fit.n_iter for fit in fits]),
         np.concatenate([fit.objective_value for fit in fits]),
@@ -87,16 +62,13 @@ def _together(fits, places, X, objective, rows):
     )
 
 
-def _fit_of(solution, kernel, X, objective):
-    support = np.flatnonzero(solution.coef)
-    dual_coef = solution.coef[None, support].astype(X.dtype, copy=False)
-    intercept = np.array([solution.intercept], dtype=X.dtype)
-    model = KernelModel(kernel, support, None, dual_coef, intercept)  # joined by indices alone
-    return Fit.of(model, objective, "dcd", [solution], [LABELS])
-
-
-def _scaled(objective, share):
-    return replace(objective, C1=share * objective.C1, C2=share * objective.C2)
+def _fit_of(solution, prepared):
+    dtype, support = prepared.X.dtype, np.flatnonzero(solution.coef)
+    dual_coef = solution.coef[None, support].astype(dtype, copy=False)
+    intercept = np.array([solution.intercept], dtype=dtype)
+    # Models are joined by indices alone.
+    model = KernelModel(prepared.kernel, support, None, dual_coef, intercept)
+    return Fit.of(model, prepared.objective, "dcd", [solution], [LABELS])
 
 
 def _joined(models, places, X, rows) -> Any:

@@ -408,9 +408,25 @@ def _linear_design(X, solver):
     return "linear_gram" if in_samples else "features"
 
 
-def plan_over_features(X, plan: Plan) -> Plan:
-    """Return the plan of a linear fit again, over features instead of inner products of rows."""
-    solver = plan.solver if X.shape[1] <= _FACTORISE_UP_TO else "newton_cg"
+def plan_after(plan: Plan, prepared, solutions, options) -> Plan | None:
+    """Return the plan of one more fit, where the solutions of this one miss the tolerance.
+
+    Inner products of rows may have lost what their small columns say: then the fit goes over
+    features.
+
+    Parameters
+    ----------
+    plan : Plan
+    prepared : Prepared
+    solutions : list of Solution
+    options : Options
+    """
+    is_linear = prepared.kernel is None and isinstance(prepared.objective, AdditiveObjective)
+    was_cut_short = any(s.stopped or s.n_iter == options.max_iter for s in solutions)
+    is_missed = max(solution.dual_gap for solution in solutions) > options.tol
+    if not (is_linear and plan.design == "linear_gram" and is_missed) or was_cut_short:
+        return None
+    solver = plan.solver if prepared.X.shape[1] <= _FACTORISE_UP_TO else "newton_cg"
     return replace(plan, solver=solver, design="features")
 
 

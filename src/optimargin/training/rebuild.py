@@ -11,12 +11,11 @@ from optimargin.designs import FeatureDesign, LandmarkDesign, LinearGramDesign
 from optimargin.designs.base import SampleSpaceDesign
 from optimargin.problems import AdditiveProblem
 from optimargin.solvers import Newton
-from optimargin.targets import shared_weight
 from optimargin.training.designs import MadeDesign, make_design
 from optimargin.training.landmarks import known_landmarks
 from optimargin.training.models import OtherDataError, coefficients_of
 from optimargin.training.plan import plan_closed_form
-from optimargin.training.train import prepare
+from optimargin.training.prepare import Request, prepare
 
 _SHARP = 1e-20  # a relative gap at which the active set is that of the solution, and its values too
 _SAME_OBJECTIVE = 0.01  # relative difference that rounding of float32 coefficients can make
@@ -113,10 +112,9 @@ def rebuild(
     solved_by : str
         The solver of the fit.
     """
-    objective, made_kernel, X, targets, rows, _ = prepare(
-        X, targets, objective, total_weight, kernel
-    )
-    plan = plan_closed_form(X, objective, made_kernel, options, solved_by)
+    prepared = prepare(X, targets, objective, kernel, Request(total_weight))
+    X, made_kernel = prepared.X, prepared.kernel
+    plan = plan_closed_form(X, prepared.objective, made_kernel, options, solved_by)
     if plan.landmarks:
         made = MadeDesign(known_landmarks(made_kernel, X, model.vectors, plan.max_bytes))
     else:
@@ -124,15 +122,15 @@ def rebuild(
             plan,
             made_kernel,
             X,
-            shared_weight(targets),
+            prepared.weight,
             fit_intercept=options.fit_intercept,
             notify=lambda fact: None,  # the user was told when the model was fitted
         )
     problems = [
-        objective.problem(made.design, target, fit_intercept=options.fit_intercept)
-        for target in targets
+        prepared.objective.problem(made.design, target, fit_intercept=options.fit_intercept)
+        for target in prepared.targets
     ]
-    return Rebuilt(rows, problems, made_kernel, X, made.projector)
+    return Rebuilt(prepared.rows, problems, made_kernel, X, made.projector)
 
 
 def solution_of(rebuilt, model, k, options, objective_value=None):

@@ -15,25 +15,23 @@ from optimargin._threads import for_each
 from optimargin.designs import RoundedGramDesign
 from optimargin.kernels import PreparedKernel
 from optimargin.solvers import DualCD, Solution
+from optimargin.training.certificates import certified
 
 
-def solve_small_pairs(X, targets, objectives, kernel, places, options, progress) -> list[Solution]:
-    """Return one solution per output, over its own rows.
+def solve_small_pairs(prepared, places, options, progress) -> list[Solution]:
+    """Return one certified solution per output, over its own rows.
 
     Parameters
     ----------
-    X : {ndarray, CSR} of shape (n_samples, n_features)
-    targets : list of Target
+    prepared : Prepared
         With zero weights for the samples of other classes.
-    objectives : list of BandObjective
-        For weights that sum to one on the rows of an output.
-    kernel : Kernel
     places : list of ndarray
         The rows of each output.
     options : Options
     progress : Progress
     """
-    values = _PairValues(kernel, X)
+    X, targets = prepared.X, prepared.targets
+    values = _PairValues(prepared.kernel, X)
     solutions: list[Any] = [None] * len(targets)
 
     def solve(k):
@@ -41,8 +39,9 @@ def solve_small_pairs(X, targets, objectives, kernel, places, options, progress)
         labels = target.value[own]
         sides = [own[labels == sign] for sign in (-1.0, 1.0)]
         order = np.concatenate(sides)
-        problem = objectives[k].problem(
-            values.design(sides, order), target.take(order), fit_intercept=options.fit_intercept
+        own_part = prepared.output(k, order)
+        problem = own_part.objective.problem(
+            values.design(sides, order), own_part.targets[0], fit_intercept=options.fit_intercept
         )
         with progress.problem() as on_iteration:
             solver = DualCD(
@@ -51,7 +50,7 @@ def solve_small_pairs(X, targets, objectives, kernel, places, options, progress)
                 seed=options.seed,
                 on_iteration=on_iteration,
             )
-            found = solver.solve(problem)
+            found = certified(problem, solver.solve(problem), own_part)
         place = np.argsort(order)
         solutions[k] = replace(found, coef=found.coef[place], pull=found.pull[place], decision=None)
 
