@@ -17,7 +17,7 @@ import matplotlib
 import numpy as np
 from matplotlib import pyplot as plt
 
-from optimargin.study import figures, read_export
+from optimargin_study import figures, read_export
 
 ROOT = Path(__file__).parents[1]
 STUDY = ROOT / "docs" / "study"

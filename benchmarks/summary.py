@@ -12,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from optimargin.study import read_export
-from optimargin.study.statistics import make_comparison
+from optimargin_study import read_export
+from optimargin_study.statistics import make_comparison
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"

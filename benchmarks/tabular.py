@@ -25,7 +25,7 @@ from sklearn.svm import SVC, LinearSVC
 from threadpoolctl import threadpool_limits
 
 from optimargin import LinearODMClassifier, LinearODMClassifierCV, ODMClassifier, ODMClassifierCV
-from optimargin.study.statistics import compare
+from optimargin_study.statistics import compare
 
 STORE = Path(__file__).parents[1] / "build" / "tabular.jsonl"
 PUBLIC = ("binary", "several", "generated", "generated several", "text")

@@ -7,8 +7,8 @@ from importlib.metadata import version as installed_version
 from pathlib import Path
 from urllib.request import urlopen
 
-from optimargin.study import read_export
-from optimargin.study.report import make_sections, write_tables
+from optimargin_study import read_export
+from optimargin_study.report import make_sections, write_tables
 
 _here = Path(__file__).parent
 sys.path[:0] = [str(_here / "_extensions"), str(_here.parent / "benchmarks")]
@@ -73,8 +73,8 @@ sphinx_gallery_conf = {
     "gallery_dirs": "auto_examples",
     "filename_pattern": r"/plot_",
     "ignore_pattern": r"^(?!plot_)",
-    "doc_module": ("optimargin",),
-    "reference_url": {"optimargin": None},
+    "doc_module": ("optimargin", "optimargin_study"),
+    "reference_url": {"optimargin": None, "optimargin_study": None},
     "backreferences_dir": "generated/backreferences",
     "download_all_examples": False,
     "show_memory": False,

@@ -26,17 +26,17 @@ from optimargin import (
     ODMRegressorCV,
     OneClassODM,
 )
-from optimargin.baselines import (
-    KernelFisherDiscriminant,
-    MarginDistributionGame,
-    MarginDistributionOptimizer,
-    MaximalAverageMargin,
-)
 from optimargin.designs import FeatureDesign, GramDesign, LinearGramDesign, PanelDesign
 from optimargin.kernels import Kernel, PreparedKernel
 from optimargin.losses import BandLoss
 from optimargin.problems import AdditiveProblem
 from optimargin.targets import Target
+from optimargin_study.baselines import (
+    KernelFisherDiscriminant,
+    MarginDistributionGame,
+    MarginDistributionOptimizer,
+    MaximalAverageMargin,
+)
 
 LOSSES = [
     BandLoss(C1=1.0, C2=1.0, D=0.0),

@@ -24,13 +24,13 @@ from sklearn.base import clone, is_outlier_detector, is_regressor
 from sklearn.metrics.pairwise import rbf_kernel
 
 import optimargin as om
-from optimargin.baselines import (
+from optimargin.io import load_model, save_model
+from optimargin_study.baselines import (
     KernelFisherDiscriminant,
     MarginDistributionGame,
     MarginDistributionOptimizer,
     MaximalAverageMargin,
 )
-from optimargin.io import load_model, save_model
 from tests.containers import CONTAINERS, DENSE, in_single_precision, into
 
 N_TRAINING, N_NEW, N_ONE_BY_ONE = 40, 8, 3

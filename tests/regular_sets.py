@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from optimargin.datasets import list_paper_datasets
+from optimargin_study.datasets import list_paper_datasets
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = Path(os.environ.get("OPTIMARGIN_DATA", ROOT.parent / "shared" / "datasets"))

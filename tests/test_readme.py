@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from optimargin.study import figures, read_export
-from optimargin.study.statistics import make_comparison
+from optimargin_study import figures, read_export
+from optimargin_study.statistics import make_comparison
 from tests import regular_sets
 
 pytestmark = pytest.mark.numbers

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from optimargin.estimators.odm_regression_cv import LinearODMRegressorCV as LinearODMRegressorCV
     from optimargin.estimators.odm_regression_cv import ODMRegressorCV as ODMRegressorCV
     from optimargin.estimators.one_class import OneClassODM as OneClassODM
+    from optimargin.selection.ldm_decisions import ldm_path_decision as ldm_path_decision
     from optimargin.selection.paths import LDMPath as LDMPath
     from optimargin.selection.paths import ODMPath as ODMPath
     from optimargin.selection.paths import ldm_path as ldm_path
@@ -45,6 +46,7 @@ _MODULES = {
     "ODMRegressorCV": "estimators.odm_regression_cv",
     "OneClassODM": "estimators.one_class",
     "ldm_path": "selection.paths",
+    "ldm_path_decision": "selection.ldm_decisions",
     "odm_path": "selection.paths",
     "show_versions": "_versions",
 }

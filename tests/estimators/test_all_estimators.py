@@ -23,8 +23,8 @@ from optimargin import (
     ODMClassifier,
     ODMClassifierCV,
 )
-from optimargin.baselines import MaximalAverageMargin
 from optimargin.chunks import ArrayChunks
+from optimargin_study.baselines import MaximalAverageMargin
 from tests.cases import CauchyKernel, EstimatorCase, estimator_cases, two_classes, untidy_csr
 
 every_estimator = pytest.mark.parametrize("case", estimator_cases())

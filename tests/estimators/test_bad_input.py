@@ -20,7 +20,7 @@ from optimargin import (
     ODMRegressor,
     OneClassODM,
 )
-from optimargin.baselines import MaximalAverageMargin
+from optimargin_study.baselines import MaximalAverageMargin
 from tests.cases import ODM_ESTIMATORS, models, two_classes, untidy_csr, with_wide_indices
 
 X, Y = two_classes(20, 3)

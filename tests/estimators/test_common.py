@@ -24,7 +24,7 @@ from optimargin import (
     ODMRegressorCV,
     OneClassODM,
 )
-from optimargin.baselines import (
+from optimargin_study.baselines import (
     KernelFisherDiscriminant,
     MarginDistributionGame,
     MarginDistributionOptimizer,

@@ -124,7 +124,7 @@ class StiffTailClassifier(HeldOutDecisions, LinearForm, Classifier):
 class StiffTailClassifierCV(ClassifierCV):
     """The same, tuned."""
 
-    _objective_type = StiffTail
+    objective_type = StiffTail
     _tuned = StiffTailClassifier
     _parameter_constraints: dict = {**ClassifierCV._parameter_constraints, "Cs": GRID}
 

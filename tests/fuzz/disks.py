@@ -8,8 +8,8 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from optimargin.study import find_methods, plan
-from optimargin.study.store import Result, Store, StoreError
+from optimargin_study import find_methods, plan
+from optimargin_study.store import Result, Store, StoreError
 from tests.fuzz.commands import run_command
 from tests.fuzz.writers import WRITERS
 

@@ -15,8 +15,8 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from optimargin import LinearODMClassifier
-from optimargin.study import find_methods, plan, run
-from optimargin.study.store import Result, Store
+from optimargin_study import find_methods, plan, run
+from optimargin_study.store import Result, Store
 from tests.fuzz.writers import WRITERS
 
 _PATIENCE = 600.0  # seconds until a process that does nothing is given up
@@ -130,7 +130,7 @@ def kill_worker(rng):
 
 _SCRIPT = f"""
 import sys
-from optimargin.study import find_methods, plan, run
+from optimargin_study import find_methods, plan, run
 if __name__ == "__main__":
     run(sys.argv[1], plan([2], find_methods({_METHODS}), ["wdbc"], 10), n_jobs=int(sys.argv[2]))
 """

@@ -11,9 +11,9 @@ import numpy as np
 from optimargin import LinearODMClassifier, ODMClassifier
 from optimargin.io import load_model, read_data, save_model, write_data
 from optimargin.io._dataset import Dataset
-from optimargin.study import find_methods, plan
-from optimargin.study.export import export_results, read_export
-from optimargin.study.store import Result
+from optimargin_study import find_methods, plan
+from optimargin_study.export import export_results, read_export
+from optimargin_study.store import Result
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from optimargin.study.methods import METHODS, find_methods
-from optimargin.study.protocol import TABLES, Unit, half_split, make_problem, plan
-from optimargin.study.sample_sets import SAMPLE_SETS, set_name
+from optimargin_study.methods import METHODS, find_methods
+from optimargin_study.protocol import TABLES, Unit, half_split, make_problem, plan
+from optimargin_study.sample_sets import SAMPLE_SETS, set_name
 
 pytestmark = pytest.mark.quick
 

@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 
 from optimargin.cli.data import app as data_app
 from optimargin.cli.study import app
-from optimargin.study import Result, Store, Unit, read_export
-from optimargin.study.report import (
+from optimargin_study import Result, Store, Unit, read_export
+from optimargin_study.report import (
     answer,
     band_verdict,
     make_sections,
@@ -23,8 +23,8 @@ from optimargin.study.report import (
     write_report,
     write_tables,
 )
-from optimargin.study.statistics import compare, make_comparison, paper_table
-from optimargin.study.tables import accuracy_table, agreement_table, as_html, data_table
+from optimargin_study.statistics import compare, make_comparison, paper_table
+from optimargin_study.tables import accuracy_table, agreement_table, as_html, data_table
 
 pytestmark = pytest.mark.quick
 

@@ -14,12 +14,12 @@ import pytest
 from numpy.testing import assert_allclose
 
 from optimargin import ldm_path
-from optimargin.study import METHODS, Store, Unit, find_methods, make_problem, plan, run, run_unit
-from optimargin.study import runner as runner_module
-from optimargin.study.methods import evaluate
-from optimargin.study.protocol import Problem
-from optimargin.study.runner import describe, progress
-from optimargin.study.selection import choose, gram, ldm_solver
+from optimargin_study import METHODS, Store, Unit, find_methods, make_problem, plan, run, run_unit
+from optimargin_study import runner as runner_module
+from optimargin_study.methods import evaluate
+from optimargin_study.protocol import Problem
+from optimargin_study.runner import describe, progress
+from optimargin_study.selection import choose, gram, ldm_solver
 
 CHEAP = ["lda", "mamc"]
 
@@ -165,7 +165,7 @@ def test_crashed_process_is_filed_and_replaced(tmp_path, monkeypatch):
 def test_killed_run_goes_on_where_it_was(tmp_path):
     path = tmp_path / "s.sqlite"
     code = (
-        "import sys; from optimargin.study import *;"
+        "import sys; from optimargin_study import *;"
         "run(sys.argv[1], plan([2], find_methods(['lda', 'mamc']), ['wdbc'], 30), n_jobs=0)"
     )
     process = subprocess.Popen([sys.executable, "-c", code, str(path)])
@@ -189,7 +189,7 @@ def test_killed_run_goes_on_where_it_was(tmp_path):
 def test_processes_of_a_killed_run_end_with_the_unit_in_hand(tmp_path):
     path = tmp_path / "s.sqlite"
     code = (
-        "import sys; from optimargin.study import *;"
+        "import sys; from optimargin_study import *;"
         "run(sys.argv[1], plan([2], find_methods(['svm']), ['wdbc'], 1000), n_jobs=1)"
     )
     script = tmp_path / "script.py"  # a spawned process imports the main module again

@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from optimargin.study import Result, Store, StoreError, Unit, export_results, read_export
-from optimargin.study.store import SCHEMA_VERSION
+from optimargin_study import Result, Store, StoreError, Unit, export_results, read_export
+from optimargin_study.store import SCHEMA_VERSION
 
 
 def result(repeat=1, **changes):
@@ -64,7 +64,7 @@ def test_unit_is_claimed_once_and_not_when_done(path):
 
 def test_claim_of_a_dead_process_is_void(path):
     code = (
-        "import sys, os; from optimargin.study import Store, Unit;"
+        "import sys, os; from optimargin_study import Store, Unit;"
         "Store(sys.argv[1]).claim(Unit(2, 'wdbc', 1, 'svm')); os._exit(9)"
     )
     subprocess.run([sys.executable, "-c", code, str(path)], check=False, timeout=120)
@@ -76,7 +76,7 @@ def test_claim_of_a_dead_process_is_void(path):
 @pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="told by Linux only")
 def test_claim_of_a_process_that_nobody_waited_for_is_void(path):
     store = Store(path)
-    code = f"from optimargin.study import *; Store({str(path)!r}).claim(Unit(2, 'wdbc', 1, 'lda'))"
+    code = f"from optimargin_study import *; Store({str(path)!r}).claim(Unit(2, 'wdbc', 1, 'lda'))"
     process = subprocess.Popen([sys.executable, "-c", code])
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # its number is still taken
     assert store.claim(Unit(2, "wdbc", 1, "lda"))
@@ -96,7 +96,7 @@ def test_claim_of_an_earlier_process_of_the_same_number_is_void(path):
 def test_two_processes_share_the_units_without_doing_one_twice(path):
     code = """
 import sys
-from optimargin.study import Store, Unit
+from optimargin_study import Store, Unit
 store = Store(sys.argv[1])
 print([r for r in range(1, 41) if store.claim(Unit(2, "wdbc", r, "svm"))], flush=True)
 sys.stdin.read()  # stay alive: the claims of the dead are void

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from optimargin.study import read_export
-from optimargin.study.report import make_sections, write_tables
+from optimargin_study import read_export
+from optimargin_study.report import make_sections, write_tables
 
 STUDY = Path(__file__).parents[2] / "docs" / "study"
 

@@ -16,7 +16,7 @@ def list_sets(
     ] = None,
 ):
     """List the data sets with the paper's numbers of instances and features."""
-    from optimargin.datasets import find_set, list_paper_datasets
+    from optimargin_study.datasets import find_set, list_paper_datasets
 
     for name in list_paper_datasets(scale):
         entry = find_set(name)
@@ -27,7 +27,7 @@ def list_sets(
 @app.command()
 def fetch(names: Annotated[list[str], typer.Argument(help="Names of data sets, or 'all'.")]):
     """Fetch data sets from the mirror, the cache, or their publishers."""
-    from optimargin.datasets import (
+    from optimargin_study.datasets import (
         CorruptDatasetError,
         DatasetUnavailableError,
         find_set,

@@ -44,9 +44,9 @@ def _listed(values):
 
 def _planned(tables, datasets, methods, repeats, quick=False):
     """Return the units that the options describe."""
-    from optimargin.study.methods import METHODS, find_methods
-    from optimargin.study.protocol import TABLES, plan
-    from optimargin.study.sample_sets import set_name
+    from optimargin_study.methods import METHODS, find_methods
+    from optimargin_study.protocol import TABLES, plan
+    from optimargin_study.sample_sets import set_name
 
     numbers = tables or [2, 3]
     for number in numbers:
@@ -67,8 +67,8 @@ def _planned(tables, datasets, methods, repeats, quick=False):
 
 def _explain(function, *arguments, **options):
     """Call a function; turn errors that a user can fix into one line and exit code 1."""
-    from optimargin.datasets import CorruptDatasetError, DatasetUnavailableError
-    from optimargin.study.store import StoreError
+    from optimargin_study.datasets import CorruptDatasetError, DatasetUnavailableError
+    from optimargin_study.store import StoreError
 
     known = (StoreError, DatasetUnavailableError, CorruptDatasetError, ValueError, OSError)
     try:
@@ -79,8 +79,8 @@ def _explain(function, *arguments, **options):
 
 def _keep_available(units):
     """Leave out sets that are not available, and say so; at least one must be available."""
-    from optimargin.datasets import DatasetUnavailableError
-    from optimargin.study.sample_sets import load_set
+    from optimargin_study.datasets import DatasetUnavailableError
+    from optimargin_study.sample_sets import load_set
 
     missing = {}
     for name in dict.fromkeys(unit.dataset for unit in units):
@@ -97,7 +97,7 @@ def _keep_available(units):
 
 def _report_progress():
     """Return a callback that shows a progress bar on a terminal, otherwise a line per minute."""
-    from optimargin.study.runner import describe
+    from optimargin_study.runner import describe
 
     last = [0.0, -1]  # when, and how far, the last line was
 
@@ -145,9 +145,9 @@ def run(
     """Compute what is not in the store yet. Stop it any time; run it again to continue."""
 
     def go():
-        from optimargin.study.protocol import SCALINGS
-        from optimargin.study.runner import run as run_units
-        from optimargin.study.store import Store
+        from optimargin_study.protocol import SCALINGS
+        from optimargin_study.runner import run as run_units
+        from optimargin_study.store import Store
 
         if scaling not in SCALINGS:
             raise ValueError(f"--scaling {scaling} is unknown: use 'all' or 'train'.")
@@ -177,9 +177,9 @@ def run(
 
 
 def _print_tables(store):
-    from optimargin.study.statistics import make_comparison
-    from optimargin.study.store import Store
-    from optimargin.study.tables import accuracy_table
+    from optimargin_study.statistics import make_comparison
+    from optimargin_study.store import Store
+    from optimargin_study.tables import accuracy_table
 
     results = Store(store, create=False).results()
     for number in sorted({r.unit.table for r in results}):
@@ -198,8 +198,8 @@ def status(
     """Show the progress of a study, its failed runs, and the time left."""
 
     def go():
-        from optimargin.study.runner import describe, progress
-        from optimargin.study.store import Store
+        from optimargin_study.runner import describe, progress
+        from optimargin_study.store import Store
 
         units = _planned(table, datasets, methods, repeats, quick)
         opened = Store(store, create=False)
@@ -219,8 +219,8 @@ def report(
     """Write the report: one HTML page that works offline, and the tables as text."""
 
     def go():
-        from optimargin.study.report import write_report
-        from optimargin.study.store import Store
+        from optimargin_study.report import write_report
+        from optimargin_study.store import Store
 
         os.environ.setdefault("MPLBACKEND", "Agg")
         typer.echo(write_report(Store(store, create=False).results(), out))
@@ -236,8 +236,8 @@ def export(
     """Write all results to a small text file."""
 
     def go():
-        from optimargin.study.export import export_results
-        from optimargin.study.store import Store
+        from optimargin_study.export import export_results
+        from optimargin_study.store import Store
 
         refuse_overwriting(file, store=store)
         results = Store(store, create=False).results()
@@ -255,8 +255,8 @@ def import_(
     """Add the results of an export to a store, to continue from there."""
 
     def go():
-        from optimargin.study.export import read_export
-        from optimargin.study.store import Store
+        from optimargin_study.export import read_export
+        from optimargin_study.store import Store
 
         results = read_export(file)
         added = Store(store).import_results(results)

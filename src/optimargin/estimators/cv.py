@@ -88,7 +88,8 @@ class BaseSelectionCV(
     ``ps``, the grid.
     """
 
-    _objective_type: type[Objective]
+    objective_type: type[Objective]
+    """The machine whose parameters are chosen. One that restricts them may be put in its place."""
     _tuned: type[BaseLearner]
     _task_type: type[Task]
     max_time: float | None = None  # unless a subclass has it as a parameter
@@ -185,7 +186,7 @@ class BaseSelectionCV(
         """
         X, y = checked
         data = SelectionData(
-            self._objective_type,
+            self.objective_type,
             X,
             y,
             weight,
@@ -232,7 +233,7 @@ class BaseSelectionCV(
 
     def _make_grid(self, data):
         """Return the grid to be searched, or None to search without one."""
-        names = self._objective_type.grid_names
+        names = self.objective_type.grid_names
         given = {name: getattr(self, f"{name}s") for name in names}
         gammas, widths = getattr(self, "gammas", None), getattr(self, "widths", None)
         if all(values is None for values in [*given.values(), gammas, widths]):
@@ -248,7 +249,7 @@ class BaseSelectionCV(
                 "for example cv=GroupKFold(5).",
             )
             split_params = {}
-        if self.cv is None and self._objective_type.has_closed_form:
+        if self.cv is None and self.objective_type.has_closed_form:
             return None
         cv = check_cv(self.cv, data.y, classifier=is_classifier(self))
         splits = [

@@ -8,7 +8,7 @@ from optimargin.objectives import LDM
 class _LDMSelectionCV(ClassifierCV):
     """What both share: the grid of the objective, and the paper's bound."""
 
-    _objective_type = LDM
+    objective_type = LDM
     _parameter_constraints: dict = {
         **ClassifierCV._parameter_constraints,
         "Cs": GRID,

@@ -13,7 +13,7 @@ from optimargin.objectives import ODM
 class _ODMSelectionCV(ClassifierCV):
     """What both share: the grid of the loss, and the closed forms of the refitted model."""
 
-    _objective_type = ODM
+    objective_type = ODM
     _parameter_constraints: dict = {
         **ClassifierCV._parameter_constraints,
         **CALIBRATION,

@@ -34,7 +34,7 @@ def _without_copies(model):
 class _ODMRegressorCV(RegressorMixin, BaseSelectionCV):
     """What both share: what is fixed, what held-out predictions are worth, and trimming."""
 
-    _objective_type = ODMRegression
+    objective_type = ODMRegression
     _task_type = Regression
     _parameter_constraints: dict = {
         **BaseSelectionCV._parameter_constraints,

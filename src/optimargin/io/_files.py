@@ -153,9 +153,31 @@ def _mode(path):
 
 
 def write_bytes(path, content):
-    """Write a file atomically, compressed according to its suffix; ``-`` is standard output.
+    """Write a file completely or not at all, compressed according to its suffix.
 
     Equal contents make equal files.
+
+    Parameters
+    ----------
+    path : path-like
+        Compressed if it ends in ``.gz``, ``.bz2`` or ``.xz``; ``-`` is standard output. A link
+        stays a link: the file that it points to is replaced.
+    content : bytes
+
+    Raises
+    ------
+    OSError
+        If it cannot be written; what was there is unchanged.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from optimargin.io import write_bytes
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_bytes(Path(folder) / "note.txt.gz", b"kept")
+    ...     [path.name for path in Path(folder).iterdir()]
+    ['note.txt.gz']
     """
     for module, _, suffix in _COMPRESSION.values():
         if str(path).endswith(suffix):
