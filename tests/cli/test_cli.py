@@ -349,7 +349,7 @@ def test_select_tells_scaling_and_leave_one_out_error(run, flowers, tmp_path):
 
 def test_search_counts_its_evaluations_to_the_end(run, flowers, tmp_path):
     err = run("select", flowers, tmp_path / "m", "--max-evals", "8")[2]
-    done, planned = re.search(r"(\d) of (\d) evaluations", err).groups()
+    done, planned = re.search(r"(\d+) of (\d+) evaluations", err).groups()
     assert done == planned
     assert "about 0 s to go" in err
 

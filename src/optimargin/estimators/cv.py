@@ -333,7 +333,7 @@ class BaseSelectionCV(
             data = whole.searched(self.max_samples, random_state)
         splits = self._splits(data, split_params)
         criterion = self._criterion(False, np.unique(data.strata).size)
-        findings = Findings(criterion, self._plain_criterion(), self._objective_type.roughness)
+        findings = Findings(criterion, self._plain_criterion(), self.objective_type.roughness)
         clock = self._clock(
             self.max_evals, "evaluations", lambda: tasks.tick("evaluation"), self.max_time
         )

@@ -61,7 +61,7 @@ def ldm_path_decision(
     task = Classification.from_labels(y)
     test = GramTest(K_test)
     refitter = LDMBoxRefitter(GramDesign(K), task.encode(y), test, margin_tol=margin_tol)
-    decision = np.empty((Cs.size, lambda1s.size, lambda2s.size, test.n_samples, task.n_outputs))
+    decision = np.empty((Cs.size, lambda1s.size, lambda2s.size, len(K_test), task.n_outputs))
     # Changing lambda1 takes most time, changing lambda2 least.
     for j, lambda1 in enumerate(lambda1s):
         for i, C in enumerate(Cs):
