@@ -5,9 +5,9 @@ import pytest
 from sklearn.datasets import make_classification
 
 from optimargin import LinearODMClassifier
+from optimargin.certificates import gap_floor_of_labels
 from optimargin.losses import BandLoss
 from optimargin.problems import AdditiveProblem, relative_gap
-from optimargin.problems.base import gap_floor_of_labels
 from optimargin.solvers import Newton
 from optimargin.targets import Target
 from tests.cases import DESIGNS, LOSSES, make_design, make_problem, two_classes

@@ -16,8 +16,8 @@ import numpy as np
 from optimargin._core import _gram
 from optimargin._core._rows import GramRows
 from optimargin._threads import for_each, n_threads_for
+from optimargin.certificates import RoundingProbe
 from optimargin.designs.base import SampleSpaceDesign
-from optimargin.designs.rounding import RoundingProbe
 from optimargin.kernels import RowCache
 
 _PANEL_ROWS = 128

@@ -6,8 +6,8 @@ from functools import cached_property
 import numpy as np
 
 from optimargin._core._gram import rows_product
+from optimargin.certificates import RoundingProbe
 from optimargin.designs.gram import GramDesign
-from optimargin.designs.rounding import RoundingProbe
 
 
 class RoundedGramDesign(GramDesign):

@@ -14,8 +14,8 @@ import numpy as np
 from optimargin._core import _tiles
 from optimargin._core._tiles import TILE_SIZE
 from optimargin._threads import for_each, n_threads_for
+from optimargin.certificates import RoundingProbe
 from optimargin.designs.base import SampleSpaceDesign
-from optimargin.designs.rounding import RoundingProbe
 
 _LARGEST = 65535  # of 16 bits
 _FIXED_POINT = 2.0**-17  # the rounding error of values, beside which

@@ -146,6 +146,8 @@ class ODMClassifier(PredictionSets, LandmarkForm, Probabilities):
         The minimum found.
     dual_gap_ : float or ndarray of shape (n_classes,)
         The certified relative duality gap: no model has an objective lower by more than that.
+        Where kernel values are rounded, past some hundred samples, what rounding adds to it is
+        estimated from some of the rows.
     solver_ : str
         The solver that was used.
     calibration_ : dict of ndarray

@@ -137,7 +137,8 @@ class ODMRegressor(_BandRegressor, LandmarkForm):
         The minimum found, in squared units of y.
     dual_gap_ : float or ndarray of shape (n_targets,)
         The certified duality gap, relative to the objective of the best constant model: no
-        model has an objective lower by more than that.
+        model has an objective lower by more than that. Where kernel values are rounded, what
+        rounding adds to it is estimated from some of the rows.
     solver_ : str
         The solver that was used.
     n_features_in_ : int

@@ -128,7 +128,8 @@ class OneClassODM(OutlierDetector, LandmarkForm):
         The minimum found.
     dual_gap_ : float
         The certified duality gap, relative to the objective: no model has an objective lower by
-        more than that.
+        more than that. Where kernel values are rounded, what rounding adds to it is estimated
+        from some of the rows.
     solver_ : str
         The solver that was used.
     n_features_in_ : int

@@ -1,7 +1,8 @@
 """What is minimised: a penalty on w and a loss of all samples."""
 
+from optimargin.certificates import relative_gap
 from optimargin.problems.additive import AdditiveProblem, Point
-from optimargin.problems.base import Problem, relative_gap
+from optimargin.problems.base import Problem
 from optimargin.problems.chunked import ChunkedProblem
 from optimargin.problems.ldm import LDMPoint, LDMProblem
 from optimargin.problems.ldm_dual import LDMDual

@@ -19,9 +19,9 @@ from functools import cached_property
 
 import numpy as np
 
+from optimargin.certificates import gap_floor_of_labels, relative_gap
 from optimargin.designs.base import Design
 from optimargin.losses import Loss
-from optimargin.problems.base import gap_floor_of_labels, relative_gap
 from optimargin.problems.line_search import line_search
 from optimargin.targets import Target
 
@@ -101,6 +101,11 @@ class AdditiveProblem:
         if self.fit_intercept:
             best = self._minimise_along(none, 0.0, None, 1.0, start=0.0, rtol=0.0)
         return self.loss.evaluate(none, self.target, best)[0]
+
+    @property
+    def scale(self):
+        """What the values of the target are measured in."""
+        return self.target.scale
 
     def over(self, design, rows=None):
         """Return the same problem over another design, of all samples or of some of them."""

@@ -1,4 +1,4 @@
-"""What a problem offers to solvers, and what a certificate is measured against.
+"""What a problem offers to solvers.
 
 A problem is minimised over coefficients in the representation of its design, and an intercept.
 Solvers see it through these names alone; which of them a solver uses, it says itself
@@ -16,34 +16,6 @@ large margin distribution machine (`problems.ldm`) has a box of dual variables i
 from typing import Any, Protocol
 
 import numpy as np
-
-GAP_FLOOR = 1e-3  # keeps relative gaps meaningful when the objective is near zero
-ROUNDING_FLOOR = float(np.finfo(np.float64).eps)
-"""No objective is known more precisely than this, so no certificate claims more."""
-
-
-def relative_gap(value: float, gap: float, floor: float = GAP_FLOOR) -> float:
-    """Return a duality gap relative to the objective; infinite where it overflows.
-
-    Parameters
-    ----------
-    value, gap : float
-        The objective and its duality gap.
-    floor : float
-        The gap is relative to no less than this.
-    """
-    if not np.isfinite(gap):
-        return np.inf
-    return gap / max(abs(value), abs(value - gap), floor) if gap else 0.0
-
-
-def gap_floor_of_labels(loss) -> float:
-    """Return what gaps of classifiers are relative to when the objective is near zero.
-
-    A model that is zero everywhere costs l(1), which no optimum exceeds: of small penalties, whose
-    objectives are small without being exact, gaps are relative to that.
-    """
-    return GAP_FLOOR * min(1.0, float(loss.terms(np.ones(1))[0][0]) or 1.0)
 
 
 class NoMinimumError(ValueError):

@@ -20,8 +20,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from optimargin.certificates import GAP_FLOOR, gap_floor_of_labels, relative_gap
 from optimargin.problems import chunk_tasks
-from optimargin.problems.base import GAP_FLOOR, NotFiniteError, gap_floor_of_labels, relative_gap
+from optimargin.problems.base import NotFiniteError
 from optimargin.problems.line_search import line_search
 from optimargin.targets import LABELS
 

@@ -33,7 +33,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from optimargin.problems.base import NoMinimumError, UnboundedError, relative_gap
+from optimargin.certificates import GAP_FLOOR, relative_gap
+from optimargin.problems.base import NoMinimumError, UnboundedError
+from optimargin.targets import LABELS
 
 _INSEPARABLE = 1e-7  # margins below this share of the largest norm count as zero
 
@@ -96,6 +98,8 @@ class LDMProblem:
         The curvature in the centred intercept.
     """
 
+    scale, gap_floor = LABELS, GAP_FLOOR
+
     def __init__(self, design, y, weight, C, lambda1, lambda2, *, fit_intercept):
         self.design = design
         self.y = y
@@ -122,6 +126,11 @@ class LDMProblem:
                 "classes of such unequal weight: moving the intercept raises the mean margin "
                 "faster than the hinge loss."
             )
+
+    def over(self, design):
+        """Return the same problem over another design."""
+        penalties = self.C, self.lambda1, self.lambda2
+        return LDMProblem(design, self.y, self.weight, *penalties, fit_intercept=self.fit_intercept)
 
     @property
     def is_hard(self):

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_X_y
 
 from optimargin._checks import check_sparse, check_weights
 from optimargin._warnings import warn_user
+from optimargin.certificates import ROUNDING_FLOOR
 from optimargin.designs import GramDesign, canonical
 from optimargin.estimators.ldm import LDMClassifier
 from optimargin.estimators.odm import ODMClassifier
@@ -18,7 +19,6 @@ from optimargin.held_out.engine import KernelData
 from optimargin.held_out.ldm import LDMSampleRefitter
 from optimargin.kernels import KernelChoice, resolve_gamma
 from optimargin.objectives import LDM, ODM
-from optimargin.problems.base import ROUNDING_FLOOR
 from optimargin.selection.criteria import describe_point
 from optimargin.selection.data import SelectionData
 from optimargin.selection.grid import make_grid, run_grid

@@ -11,7 +11,7 @@ import numpy as np
 from optimargin._core._small_descent import descend
 from optimargin.designs.rounded_gram import RoundedGramDesign
 from optimargin.losses import BandLoss
-from optimargin.solvers._rounded import certified_solution
+from optimargin.solvers.base import certified_solution
 
 _GAP_SHARE = 0.7  # of the tolerance; the rest is for rounding
 _INTERCEPT_SHARE = 0.1  # of the largest kernel value

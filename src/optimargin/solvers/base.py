@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from optimargin.certificates import ESTIMATED, EXACT, coefficients_gap
 from optimargin.designs.base import Design
 from optimargin.problems.additive import AdditiveProblem
 from optimargin.targets import LABELS, Scale
@@ -34,7 +35,9 @@ class Solution:
     decision : ndarray of shape (n_samples,) or None
         Decision values of the samples, with the intercept, where the solver has them.
     stopped : bool
-        Whether the one who listens ended the solve.
+        Whether the listener ended the solve.
+    how : str
+        How the gap is known: see `optimargin.certificates`.
     """
 
     coef: np.ndarray
@@ -45,6 +48,7 @@ class Solution:
     n_iter: int
     decision: np.ndarray | None = None
     stopped: bool = False
+    how: str = EXACT
 
     @classmethod
     def from_point(cls, point, n_iter: int) -> "Solution":
@@ -76,6 +80,34 @@ class Solution:
         )
 
 
+def certified_solution(problem, coef, intercept, decision):
+    """Return the solution of coefficients that certify themselves.
+
+    Parameters
+    ----------
+    problem : AdditiveProblem
+        Over a design that `is_rounded`.
+    coef : ndarray of shape (n_samples,)
+    intercept : float
+        Is moved to the minimum.
+    decision : ndarray of shape (n_samples,)
+        Without the intercept.
+
+    Returns
+    -------
+    solution : Solution
+        Its number of iterations is zero.
+    by_rounding : float
+        What rounding alone adds to its relative gap.
+    """
+    value, intercept = problem.value(coef, intercept, decision)
+    pull = problem.loss.evaluate(decision, problem.target, intercept)[1]
+    gap, by_rounding = coefficients_gap(problem, coef, decision, value, pull)
+    decision, intercept = decision + intercept, float(intercept)
+    found = Solution(coef, intercept, pull, value, gap, 0, decision, how=ESTIMATED)
+    return found, by_rounding
+
+
 class UnsuitableProblemError(TypeError):
     """A solver was given a problem that it cannot solve."""
 
@@ -100,7 +132,7 @@ class Solver(ABC):
     Attributes
     ----------
     stopped : bool
-        Whether the one who listens ended the last solve.
+        Whether the listener ended the last solve.
     """
 
     problem_type: ClassVar[Any] = AdditiveProblem
@@ -158,7 +190,7 @@ class Solver(ABC):
     def iterations(self) -> Iterator[int]:
         """Yield 1, 2, ..., max_iter, reporting the begin and the end of each.
 
-        Ends early when the one who listens asks for that; `stopped` then says so.
+        Ends early when the listener asks for that; `stopped` then says so.
         """
         self.stopped = False
         for n_iter in range(1, self.max_iter + 1):

@@ -20,7 +20,7 @@ descent begins with the samples that a model of few landmarks finds outside. Onc
 settled, it looks at all others, takes in those that strayed, and goes on.
 
 The intercept follows by the method of multipliers, as in `dcd`. The variables certify themselves
-(`optimargin.problems.certificates`). Where convergence is slow, or rounding of kernel values
+(`optimargin.certificates`). Where convergence is slow, or rounding of kernel values
 limits the certificate, truncated Newton steps on more precise values go on from here.
 
 References: C.-J. Hsieh et al., A dual coordinate descent method for large-scale linear SVM, ICML
@@ -34,15 +34,13 @@ import numpy as np
 from optimargin._core import _tiles
 from optimargin._core._tiles import TILE_SIZE
 from optimargin._threads import n_threads_for
+from optimargin.certificates import coefficient_gap, relative_gap
 from optimargin.designs.tiles import TileDesign
 from optimargin.losses import BandLoss
 from optimargin.problems.additive import AdditiveProblem
-from optimargin.problems.base import relative_gap
-from optimargin.problems.certificates import coefficient_gap
 from optimargin.problems.line_search import line_search
 from optimargin.solvers._coarse import Coarse
-from optimargin.solvers._rounded import certified_solution
-from optimargin.solvers.base import Solver, UnsuitableProblemError
+from optimargin.solvers.base import Solver, UnsuitableProblemError, certified_solution
 from optimargin.solvers.newton import Newton
 from optimargin.solvers.newton_cg import NewtonCG
 

@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 
 from optimargin._core._coordinate_descent import Descent
+from optimargin.certificates import balanced, relative_gap
 from optimargin.designs.base import by_space
-from optimargin.problems.base import relative_gap
 from optimargin.solvers._small_cd import is_small, solve_small
 from optimargin.solvers.base import Solution, Solver
 
@@ -80,7 +80,7 @@ class DualCD(Solver):
         design = problem.design
         pull = pull.copy()
         if problem.fit_intercept:
-            _balance(pull)
+            pull = balanced(pull)
         in_features = by_space(design, True, False)
         coef = pull
         if in_features:
@@ -105,16 +105,6 @@ def _intercept_scale(problem):
     """
     mean_square = float(problem.target.weight @ problem.design.squared_norms)
     return max(_INTERCEPT_SHARE * mean_square, 1.0 / problem.loss.smoothness)
-
-
-def _balance(pull):
-    """Scale the variables of one sign so that their sum vanishes."""
-    up, down = pull > 0, pull < 0
-    total_up, total_down = pull[up].sum(), -pull[down].sum()
-    if total_up > total_down:
-        pull[up] *= total_down / total_up
-    elif total_down > total_up:
-        pull[down] *= total_up / total_down
 
 
 def _epochs_to_go(n_epochs, old_gap, gap, tol):

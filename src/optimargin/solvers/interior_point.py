@@ -23,7 +23,8 @@ point method, SIAM J. Optim. 2 (1992).
 import numpy as np
 from scipy.linalg import LinAlgError
 
-from optimargin.problems.base import GAP_FLOOR, NoMinimumError
+from optimargin.certificates import GAP_FLOOR
+from optimargin.problems.base import NoMinimumError
 from optimargin.problems.ldm import LDMProblem
 from optimargin.solvers.base import Solution, Solver
 from optimargin.solvers.ldm_systems import ldm_system

@@ -31,11 +31,10 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from optimargin._linalg import Factor, solve_spd
+from optimargin.certificates import ESTIMATED, coefficient_gap, point_gap, relative_gap
 from optimargin.designs.base import by_space
 from optimargin.designs.features import FeatureDesign
 from optimargin.designs.gram import GramDesign
-from optimargin.problems.base import relative_gap
-from optimargin.problems.certificates import coefficient_gap, gap_with_rounding
 from optimargin.solvers.base import Solution, Solver
 from optimargin.solvers.newton import Newton, Steps, descend
 from optimargin.systems.samples import eliminate_intercept
@@ -69,7 +68,7 @@ class NewtonCG(Solver):
         found = replace(Solution.from_point(point, n_iter), dual_gap=space.gap(point))
         if not getattr(problem.design, "is_rounded", False):  # chunks have no design
             return found
-        found = replace(found, dual_gap=gap_with_rounding(problem, point))
+        found = replace(found, dual_gap=point_gap(problem, point), how=ESTIMATED)
         if found.dual_gap <= self.tol or self.stopped or n_iter == self.max_iter:
             return found
         # Rounding of kernel values matters: go on without it.

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from optimargin.certificates import ROUNDING_FLOOR
 from optimargin.objectives import Objective
-from optimargin.problems.base import ROUNDING_FLOOR
 from optimargin.solvers import Solution
 from optimargin.targets import Scale
 

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from optimargin._threads import for_each
+from optimargin.certificates import certified
 from optimargin.designs import RoundedGramDesign
 from optimargin.kernels import PreparedKernel
 from optimargin.solvers import DualCD, Solution
-from optimargin.training.certificates import certified
 
 
 def solve_small_pairs(prepared, places, options, progress) -> list[Solution]:

@@ -2,10 +2,10 @@
 
 from typing import Any
 
+from optimargin.certificates import certified
 from optimargin.kernels import KernelChoice
 from optimargin.objectives import Objective
 from optimargin.targets import Target
-from optimargin.training.certificates import certified
 from optimargin.training.designs import make_design
 from optimargin.training.fit import Fit
 from optimargin.training.landmarks import grow_landmarks
@@ -71,12 +71,12 @@ def fit_together(prepared, options, start, request) -> Fit:
     fits: list[Fit] = []
     while plan is not None:
         stated = state(prepared, plan, options, request, None if fits else start)
-        solutions = [
-            certified(problem, solution, prepared, stated.projector)
-            for problem, solution in zip(
-                stated.problems, solve_all(stated, prepared, options, plan, request), strict=True
-            )
-        ]
+        solutions = solve_all(stated, prepared, options, plan, request)
+        if stated.landmarks is None:  # else the gap is that of the problem over landmarks
+            solutions = [
+                certified(problem, solution, prepared, stated.projector)
+                for problem, solution in zip(stated.problems, solutions, strict=True)
+            ]
         fits.append(assemble(stated, solutions, prepared, plan, options, request))
         plan = plan_after(plan, prepared, solutions, options)
     return min(fits, key=lambda fit: fit.dual_gap.max())

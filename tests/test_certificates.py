@@ -1,14 +1,14 @@
 """Claimed gaps hold for the data as they were given, whatever was rounded on the way."""
 
 import warnings
+from importlib import import_module
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
-from optimargin import LinearODMClassifier, ODMClassifier
-from optimargin.training import certificates
+from optimargin import LinearODMClassifier, ODMClassifier, certificates
 from tests.fuzz import exact
 
 pytestmark = pytest.mark.numbers
@@ -18,6 +18,14 @@ def problem(n_samples, n_features, seed=0):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n_samples, n_features))
     return X, (X[:, 0] + rng.normal(size=n_samples) > 0).astype(int)
+
+
+@pytest.fixture(params=["wider", "double"])
+def widest(request, monkeypatch):
+    """Numbers of more than double precision, and a computer that has none."""
+    if request.param == "double":
+        monkeypatch.setattr(certificates, "_LONG", np.float64)
+    return request.param
 
 
 def gain(model, X, y):
@@ -40,17 +48,17 @@ def gain(model, X, y):
     ],
 )
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_rounded_kernel_values_are_part_of_the_claim(parameters, shape, dtype):
+def test_rounded_kernel_values_are_part_of_the_claim(parameters, shape, dtype, widest):
     X, y = problem(*shape)
     X = X.astype(dtype)
     model = ODMClassifier(**parameters)
     with warnings.catch_warnings():
-        if dtype == np.float32:  # in which no coefficients may be precise enough
+        if dtype == np.float32 or widest == "double":  # in which nothing may be precise enough
             warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(X, y)
     assert model.solver_ in ("dcd", "bcd", "newton_cg")
     assert gain(model, X, y) <= model.dual_gap_ + 1e-9
-    if dtype == np.float64:
+    if dtype == np.float64 and widest == "wider":
         assert model.dual_gap_ <= model.tol
 
 
@@ -128,7 +136,9 @@ def columns_of_all_sizes(n_samples, n_features, seed):
 
 @pytest.mark.parametrize("fit_intercept", [True, False])
 @pytest.mark.parametrize("seed", range(5))
-def test_inner_products_that_lose_small_columns_are_replaced_by_features(seed, fit_intercept):
+def test_inner_products_that_lose_small_columns_are_replaced_by_features(
+    seed, fit_intercept, widest
+):
     X, y = columns_of_all_sizes(12, 20, seed)
     model = LinearODMClassifier(C1=100.0, C2=0.0, fit_intercept=fit_intercept).fit(X, y)
     assert model.dual_gap_ <= model.tol
@@ -137,7 +147,7 @@ def test_inner_products_that_lose_small_columns_are_replaced_by_features(seed, f
 
 @pytest.mark.parametrize("offset", [1e4, 1e8])
 @pytest.mark.parametrize("C1", [1e2, 1e8, 1e12])
-def test_the_rounding_of_an_intercept_far_from_zero_is_part_of_the_claim(C1, offset):
+def test_the_rounding_of_an_intercept_far_from_zero_is_part_of_the_claim(C1, offset, widest):
     X, y = problem(200, 2)
     X[:, 0] += offset
     with warnings.catch_warnings():
@@ -150,13 +160,65 @@ def test_data_of_ordinary_scales_need_no_extended_precision(monkeypatch):
     def fail(*_):
         raise AssertionError
 
-    monkeypatch.setattr(certificates, "_long_gap", fail)
+    monkeypatch.setattr(certificates, "_with_long_gap", fail)
     for X, y in (problem(500, 10), problem(20, 50), problem(20_000, 3)):
         for rows in (X, sp.csr_array(X), X.astype(np.float32)):
             LinearODMClassifier().fit(rows, y)
     X, y = problem(800, 10)
     for rows in (X[:300], X, 1e3 + X * np.geomspace(1e-2, 1e3, 10)):
         ODMClassifier().fit(rows, y[: len(rows)])
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e3])
+@pytest.mark.parametrize("shape", [(300, 3), (30, 60)])
+def test_numbers_kept_in_single_precision_are_part_of_the_claim(shape, offset, widest):
+    X, y = problem(*shape)
+    X = (X + offset).astype(np.float32)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = LinearODMClassifier(C1=1e5).fit(X, y)
+    assert linear_gain(model, X.astype(np.float64), y) <= model.dual_gap_ + 1e-9
+
+
+@pytest.mark.parametrize(
+    ("parameters", "n_samples", "how"),
+    [
+        ({}, 100, "exact"),
+        ({}, 900, "estimated"),
+        ({"solver": "newton_cg"}, 900, "estimated"),
+        ({"kernel": "linear"}, 100, "exact"),
+    ],
+)
+def test_a_certificate_says_how_it_is_known(parameters, n_samples, how, monkeypatch):
+    found = []
+
+    def listen(*arguments):
+        found.append(certificates.certified(*arguments))
+        return found[-1]
+
+    monkeypatch.setattr(import_module("optimargin.training.train"), "certified", listen)
+    X, y = problem(n_samples, 5)
+    ODMClassifier(**parameters).fit(X, y)
+    assert [solution.how for solution in found] == [how]
+
+
+@pytest.mark.parametrize("make", [LinearODMClassifier, ODMClassifier])
+def test_where_no_number_is_wider_what_rounding_can_do_is_added(make, monkeypatch):
+    found = []
+
+    def listen(*arguments):
+        found.append(certificates.certified(*arguments))
+        return found[-1]
+
+    monkeypatch.setattr(import_module("optimargin.training.train"), "certified", listen)
+    X, y = problem(150, 3)
+    for widest in (np.longdouble, np.float64):
+        monkeypatch.setattr(certificates, "_LONG", widest)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            make(C1=1e12).fit(X * [1.0, 1e6, 1e3] + 1e6, y)
+    assert found[-1].how == "with rounding"
+    assert found[0].dual_gap < found[-1].dual_gap < np.inf
 
 
 @pytest.mark.parametrize(
@@ -168,7 +230,7 @@ def test_data_of_ordinary_scales_need_no_extended_precision(monkeypatch):
     ],
 )
 @pytest.mark.parametrize("shape", [(120, 3), (750, 3)])
-def test_the_rounding_of_kernel_models_is_part_of_the_claim(parameters, shape):
+def test_the_rounding_of_kernel_models_is_part_of_the_claim(parameters, shape, widest):
     X, y = problem(*shape)
     X *= [1.0, 30.0, 1e-3]
     with warnings.catch_warnings():
@@ -176,3 +238,15 @@ def test_the_rounding_of_kernel_models_is_part_of_the_claim(parameters, shape):
         model = ODMClassifier(**parameters).fit(X, y)
     if model.dual_gap_ < 1:
         assert gain(model, X, y) <= model.dual_gap_ + 1e-9
+
+
+def test_wide_sparse_rows_are_taken_by_their_values_not_by_their_features():
+    X = sp.random_array((3000, 40_000), density=20 / 40_000, rng=0, format="csr")
+    rows = certificates._LongRows(X, centred=False)
+    assert len(list(rows._blocks())) < 4
+    rng = np.random.default_rng(0)
+    w, pull = rng.normal(size=X.shape[1]), rng.normal(size=X.shape[0])
+    decision, shift = rows.decision(w)
+    assert shift == 0
+    np.testing.assert_allclose(decision.astype(float), X @ w, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(rows.represent(pull).astype(float), X.T @ pull, atol=1e-12)
