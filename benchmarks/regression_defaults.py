@@ -1,7 +1,7 @@
 """The defaults of the regressors: test errors over a grid of C1 and of the width.
 
 Sets of `sets.py`, 5 half splits each, at most 500 training samples, features of variance one. C1
-is in units of the data (`optimargin.training.units`), gamma in units of "scale". One half of the
+is in units of the data (`optimargin.training.prepare`), gamma in units of "scale". One half of the
 sets chooses, the other confirms. Writes results/regression_defaults.json and prints, per setting,
 the mean logarithm of the RMSE and of the MAE relative to the best setting of each split.
 """

@@ -77,7 +77,7 @@ class Objective(ABC):
         x : ndarray of shape (n_parameters,)
         unit : float
             The penalty that is one per sample and free of the units of the data
-            (`optimargin.training.units`).
+            (`optimargin.training.prepare`).
         """
 
     @classmethod
@@ -180,7 +180,7 @@ class BandObjective(AdditiveObjective):
     C2 : float or None
         Penalty above the band; None is `share_above` times `C1`.
     default_penalty : float
-        C1 by default, in units of the data (`optimargin.training.units`).
+        C1 by default, in units of the data (`optimargin.training.prepare`).
     share_above : float
         C2 / C1 by default.
     """

@@ -170,7 +170,7 @@ def test_tasks_end_also_where_the_fit_fails(case, monkeypatch):
     if case.is_search:
         monkeypatch.setattr(type(model)._tuned, "_fit", interrupt)
     else:
-        monkeypatch.setattr("optimargin.training.fit.Fit.of", interrupt)
+        monkeypatch.setattr("optimargin.training.models.Fit.of", interrupt)
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, y)
     recorder.check_balanced()

@@ -11,7 +11,7 @@ from optimargin.designs import canonical
 from optimargin.estimators._base import seed_of
 from optimargin.estimators._forms import WarmLinearForm
 from optimargin.solvers.stream import StreamState, follow
-from optimargin.training.units import penalty_unit_of
+from optimargin.training.prepare import penalty_unit_of
 
 _STREAM_WEIGHT = 256.0  # sum of weights that a stream is taken to have for the default of C1
 

@@ -27,7 +27,7 @@ from optimargin.selection.loss import CommonWidth
 from optimargin.targets import Target, shared_weight
 from optimargin.tasks import Classification, Task
 from optimargin.training.plan import plan_folds, plan_search_samples
-from optimargin.training.units import penalty_unit_of
+from optimargin.training.prepare import penalty_unit_of
 
 _MEAN_OF = 4000  # samples whose mean distance is the unit of widths: it only has to be one
 

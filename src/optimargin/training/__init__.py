@@ -3,8 +3,7 @@
 Training on chunks is in `chunks`, which a fit in memory does not need to import.
 """
 
-from optimargin.training.fit import Fit
-from optimargin.training.models import KernelModel, LinearModel
+from optimargin.training.models import Fit, KernelModel, LinearModel
 from optimargin.training.plan import Options, Plan, plan_fit
 from optimargin.training.prepare import Request
 from optimargin.training.rebuild import OtherDataError, Rebuilt, rebuild

@@ -32,10 +32,9 @@ from optimargin.problems.chunk_tasks import (
     values_of,
 )
 from optimargin.solvers import ChunkedNewton, Newton
-from optimargin.training.fit import Fit
-from optimargin.training.models import KernelModel, LinearModel
+from optimargin.training.models import Fit, KernelModel, LinearModel
 from optimargin.training.plan import Options, check_approximation, plan_chunks
-from optimargin.training.units import penalty_unit
+from optimargin.training.prepare import penalty_unit
 
 # Sizes of the sample: benchmarks/out_of_core.py, benchmarks/dask_cluster.py
 _SAMPLE_ELEMENTS = 1 << 23  # 64 MB

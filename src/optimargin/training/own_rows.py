@@ -7,8 +7,7 @@ import numpy as np
 from optimargin._threads import for_each
 from optimargin.targets import LABELS
 from optimargin.training.designs import check_square
-from optimargin.training.fit import Fit
-from optimargin.training.models import KernelModel, LinearModel
+from optimargin.training.models import Fit, KernelModel, LinearModel
 from optimargin.training.plan import plan_small_pairs
 from optimargin.training.small_pairs import solve_small_pairs
 
@@ -32,7 +31,7 @@ def fit_own_rows(fit_together, prepared, options, start, request) -> Fit:
     sizes = [own.size for own in places]
     if plan_small_pairs(prepared.objective, kernel, options, sizes):
         solutions = solve_small_pairs(prepared, places, options, request.progress)
-        return _joined_fits([_fit_of(each, prepared) for each in solutions], places, prepared)
+        return _joined([_fit_of(each, prepared) for each in solutions], places, prepared)
     if kernel is not None and kernel.is_precomputed:
         check_square(X)
     fits: list[Any] = [None] * len(targets)
@@ -45,21 +44,7 @@ def fit_own_rows(fit_together, prepared, options, start, request) -> Fit:
 
     small = max(sizes) <= _SIDE_BY_SIDE_UP_TO
     for_each(fit_output, range(len(targets)), work=X.shape[0] ** 2 if small else 0)
-    return _joined_fits(fits, places, prepared)
-
-
-def _joined_fits(fits, places, prepared):
-    """Return one fit of all outputs; its solver is that of the largest."""
-    largest = int(np.argmax([own.size for own in places]))
-    return Fit(
-        _joined([fit.model for fit in fits], places, prepared.X, prepared.rows),
-        prepared.objective,
-        fits[largest].solver,
-        np.concatenate([fit.n_iter for fit in fits]),
-        np.concatenate([fit.objective_value for fit in fits]),
-        np.concatenate([fit.dual_gap for fit in fits]),
-        [LABELS] * len(fits),
-    )
+    return _joined(fits, places, prepared)
 
 
 def _fit_of(solution, prepared):
@@ -71,16 +56,31 @@ def _fit_of(solution, prepared):
     return Fit.of(model, prepared.objective, "dcd", [solution], [LABELS])
 
 
-def _joined(models, places, X, rows) -> Any:
-    """Return one model of all outputs; kernel models have the union of the support vectors."""
+def _joined(fits, places, prepared) -> Fit:
+    """Return one fit of all outputs; kernel models have the union of the support vectors.
+
+    The solver is that of the largest output.
+    """
+    models: list[Any] = [fit.model for fit in fits]
     intercept = np.concatenate([model.intercept for model in models])
+    model: Any
     if isinstance(models[0], LinearModel):
-        return LinearModel(np.concatenate([model.coef for model in models]), intercept)
-    found = [own[model.support] for model, own in zip(models, places, strict=True)]
-    support = np.unique(np.concatenate(found))
-    dual_coef = np.zeros((len(models), support.size), dtype=intercept.dtype)
-    for row, model, own in zip(dual_coef, models, found, strict=True):
-        row[np.searchsorted(support, own)] = model.dual_coef[0]
-    kernel = models[0].kernel
-    vectors = models[0].vectors if kernel.is_precomputed else X[support]
-    return KernelModel(kernel, rows[support], vectors, dual_coef, intercept)
+        model = LinearModel(np.concatenate([model.coef for model in models]), intercept)
+    else:
+        found = [own[model.support] for model, own in zip(models, places, strict=True)]
+        support = np.unique(np.concatenate(found))
+        dual_coef = np.zeros((len(models), support.size), dtype=intercept.dtype)
+        for row, each, own in zip(dual_coef, models, found, strict=True):
+            row[np.searchsorted(support, own)] = each.dual_coef[0]
+        kernel = models[0].kernel
+        vectors = models[0].vectors if kernel.is_precomputed else prepared.X[support]
+        model = KernelModel(kernel, prepared.rows[support], vectors, dual_coef, intercept)
+    return Fit(
+        model,
+        prepared.objective,
+        fits[int(np.argmax([own.size for own in places]))].solver,
+        np.concatenate([fit.n_iter for fit in fits]),
+        np.concatenate([fit.objective_value for fit in fits]),
+        np.concatenate([fit.dual_gap for fit in fits]),
+        [LABELS] * len(fits),
+    )

@@ -8,11 +8,11 @@ from typing import Any, Protocol
 import numpy as np
 
 from optimargin._checks import check_finite, check_scale, sum_of_squares
+from optimargin.designs import total_variance
 from optimargin.kernels import Kernel
 from optimargin.solvers.base import OnIteration
 from optimargin.targets import Target, shared_weight
 from optimargin.training.plan import Plan
-from optimargin.training.units import penalty_unit_of
 
 
 class Progress(Protocol):
@@ -91,11 +91,6 @@ class Prepared:
     weight: np.ndarray
     square: float
 
-    @property
-    def has_own_rows(self):
-        """Whether some output is asked for some of the samples only."""
-        return len(self.targets) > 1 and any((t.weight == 0).any() for t in self.targets)
-
     def output(self, k, rows):
         """Return output `k` on the rows that it has weights for.
 
@@ -137,3 +132,35 @@ def prepare(X, targets, objective, kernel, request) -> Prepared:
         lambda: penalty_unit_of(X, weight, request.total_weight, is_linear=is_linear)
     )
     return Prepared(X, targets, objective, made, rows, weight, square)
+
+
+def penalty_unit(total_weight, variance=None):
+    """Return the penalty that is one per sample and free of the units of the features.
+
+    Rows twice as long ask for coefficients half as large, which the penalty on them makes four
+    times cheaper: the loss of linear models is weighted less by as much. Values of other kernels
+    are meant to be of size one.
+
+    Parameters
+    ----------
+    total_weight : float
+        The sum of the weights of all samples.
+    variance : float or None
+        Of all features of a linear model together; zero if they are constant.
+    """
+    return total_weight / (variance or 1.0)
+
+
+def penalty_unit_of(X, weight, total_weight, *, is_linear):
+    """Return the same for data in memory.
+
+    Parameters
+    ----------
+    X : {ndarray, CSR} of shape (n_samples, n_features)
+    weight : ndarray of shape (n_samples,)
+        Positive, summing to one.
+    total_weight : float
+    is_linear : bool
+        Whether the model is linear in the features.
+    """
+    return penalty_unit(total_weight, total_variance(X, weight) if is_linear else None)

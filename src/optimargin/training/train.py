@@ -1,19 +1,24 @@
 """From data to a fit: prepare, solve, certify, assemble."""
 
+from contextlib import ExitStack, nullcontext
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+import numpy as np
+
+from optimargin._threads import one_blas_thread
 from optimargin.certificates import certified
+from optimargin.designs.pivots import Landmarks
 from optimargin.kernels import KernelChoice
 from optimargin.objectives import Objective
 from optimargin.targets import Target
 from optimargin.training.designs import make_design
-from optimargin.training.fit import Fit
 from optimargin.training.landmarks import grow_landmarks
-from optimargin.training.models import KernelModel, LinearModel, coefficients_of
+from optimargin.training.models import Fit, KernelModel, LinearModel, coefficients_of
 from optimargin.training.own_rows import fit_own_rows
 from optimargin.training.plan import Options, Plan, plan_after, plan_fit
 from optimargin.training.prepare import Request, prepare
-from optimargin.training.solve import Stated, calibrated, solve_all
 
 
 def train(
@@ -50,7 +55,7 @@ def train(
     """
     request = Request() if request is None else request
     prepared = prepare(X, targets, objective, kernel, request)
-    if prepared.has_own_rows:
+    if len(targets) > 1 and any((t.weight == 0).any() for t in prepared.targets):
         return fit_own_rows(fit_together, prepared, options, start, request)
     return fit_together(prepared, options, start, request)
 
@@ -71,7 +76,7 @@ def fit_together(prepared, options, start, request) -> Fit:
     fits: list[Fit] = []
     while plan is not None:
         stated = state(prepared, plan, options, request, None if fits else start)
-        solutions = solve_all(stated, prepared, options, plan, request)
+        solutions = solve(stated, prepared, options, plan, request)
         if stated.landmarks is None:  # else the gap is that of the problem over landmarks
             solutions = [
                 certified(problem, solution, prepared, stated.projector)
@@ -80,6 +85,29 @@ def fit_together(prepared, options, start, request) -> Fit:
         fits.append(assemble(stated, solutions, prepared, plan, options, request))
         plan = plan_after(plan, prepared, solutions, options)
     return min(fits, key=lambda fit: fit.dual_gap.max())
+
+
+@dataclass(frozen=True)
+class Stated:
+    """Problems over a design, and where their solves begin.
+
+    Attributes
+    ----------
+    design : Design
+    problems : list
+        One per output.
+    starts : list of (ndarray or None, float)
+    projector : ndarray of shape (n_samples, n_samples) or None
+        See `optimargin.kernels.GramMatrix`.
+    landmarks : Landmarks or None
+        Those that the design is made of.
+    """
+
+    design: Any
+    problems: list
+    starts: list
+    projector: np.ndarray | None = None
+    landmarks: Landmarks | None = None
 
 
 def state(prepared, plan, options, request, start) -> Stated:
@@ -108,24 +136,63 @@ def state(prepared, plan, options, request, start) -> Stated:
     return Stated(made.design, problems, starts, made.projector)
 
 
+def solve(stated, prepared, options, plan, request):
+    """Return one solution per problem, in the units of y."""
+    problems, starts, problem_of = stated.problems, stated.starts, request.progress.problem
+    solver_type = prepared.objective.solvers[plan.solver]
+    make = partial(
+        solver_type,
+        tol=options.tol,
+        max_iter=options.max_iter,
+        seed=options.seed,
+        **plan.solver_options,
+    )
+    found = []
+    with one_blas_thread() if solver_type.own_threads(stated.design) else nullcontext():
+        if solver_type.solves_together:
+            with ExitStack() as stack:
+                listeners = [stack.enter_context(problem_of()) for _ in problems]
+                found = make(on_iteration=_joined(listeners)).solve_together(problems, starts)
+        else:
+            for problem, start in zip(problems, starts, strict=True):
+                with problem_of() as on_iteration:
+                    found.append(make(on_iteration=on_iteration).solve(problem, *start))
+    return [s.in_units_of_y(p.scale) for s, p in zip(found, problems, strict=True)]
+
+
+def _joined(listeners):
+    """Return a listener for all problems, or None."""
+    if None in listeners:
+        return None
+
+    def begin():
+        ends = [listener() for listener in listeners]
+        return lambda: True in [end() for end in ends]  # all of them are told
+
+    return begin
+
+
 def assemble(stated, solutions, prepared, plan, options, request) -> Fit:
     """Return the fit of certified solutions."""
-    X, scales = prepared.X, [target.scale for target in prepared.targets]
-
-    def fit_of(model):
-        return Fit.of(model, prepared.objective, plan.solver, solutions, scales)
-
-    if prepared.kernel is None:
-        return fit_of(LinearModel.of(stated.design, solutions, X.dtype))
-    calibration = calibrated(stated.problems, solutions, prepared, options, request)
-    stored = solutions if calibration is None else [*solutions, *calibration.models]
-    if stated.landmarks is not None:
-        model = KernelModel.of_landmarks(
-            prepared.kernel, stated.design, stated.landmarks.rows, stored, X, prepared.rows
+    X, rows, kernel, design = prepared.X, prepared.rows, prepared.kernel, stated.design
+    calibration, stored = None, solutions
+    if request.calibrate is not None:  # the scores of the only output
+        calibration = request.calibrate(
+            stated.problems[0],
+            solutions[0],
+            kernel=kernel,
+            count=prepared.weight * request.total_weight,
+            options=options,
+            notify=request.notify,
         )
+        stored = [*solutions, *calibration.models]
+    model: Any
+    if kernel is None:
+        model = LinearModel.of(design, stored, X.dtype)
+    elif stated.landmarks is not None:
+        model = KernelModel.of_landmarks(kernel, design, stated.landmarks.rows, stored, X, rows)
     else:
-        model = KernelModel.of(
-            prepared.kernel, stated.design, stated.projector, stored, X, prepared.rows
-        )
-    fit = fit_of(model)
-    return fit if calibration is None else calibration.applied(fit, prepared.rows)
+        model = KernelModel.of(kernel, design, stated.projector, stored, X, rows)
+    scales = [target.scale for target in prepared.targets]
+    fit = Fit.of(model, prepared.objective, plan.solver, solutions, scales)
+    return fit if calibration is None else calibration.applied(fit, rows)
