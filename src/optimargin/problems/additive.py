@@ -19,9 +19,10 @@ from functools import cached_property
 
 import numpy as np
 
-from optimargin.certificates import gap_floor_of_labels, relative_gap
+from optimargin.certificates import gap_floor_of_labels
 from optimargin.designs.base import Design
 from optimargin.losses import Loss
+from optimargin.problems.base import Iterate
 from optimargin.problems.line_search import line_search
 from optimargin.targets import Target
 
@@ -30,27 +31,18 @@ _SETTLED = np.finfo(np.float64).eps
 
 
 @dataclass(frozen=True)
-class Point:
+class Point(Iterate):
     """An iterate with everything that was computed about it.
 
     Attributes
     ----------
-    coef : ndarray
-        Coefficients in the design's own representation.
-    intercept : float
     decision : ndarray of shape (n_samples,)
         Decision values without the intercept.
-    value : float
-        The primal objective.
     pull, curvature : ndarray of shape (n_samples,)
         See `Loss.evaluate`.
     residual, residual_image : ndarray
         The gradient in w, in the design's representation, and the metric applied to it (where
         it is needed: see `Design.residual_image`).
-    gap : float
-        The duality gap.
-    gap_floor : float
-        See `AdditiveProblem.gap_floor`.
     """
 
     coef: np.ndarray
@@ -63,11 +55,6 @@ class Point:
     residual_image: np.ndarray
     gap: float
     gap_floor: float
-
-    @property
-    def relative_gap(self) -> float:
-        """The duality gap relative to the objective; infinite where it overflows."""
-        return relative_gap(self.value, self.gap, self.gap_floor)
 
 
 class AdditiveProblem:

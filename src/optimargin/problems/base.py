@@ -6,6 +6,8 @@ Solvers see it through these names alone; which of them a solver uses, it says i
 
     design           the matrix of features (`optimargin.designs`)
     fit_intercept    whether an unpenalised intercept is fitted
+    scale            what the values of the target are measured in
+    gap_floor        what gaps are relative to when the objective is near zero
     point(coef, intercept, ...)   an iterate, with its value and its certified duality gap
 
 An additive problem (`problems.additive`) has a `loss` and a `target`, and moves iterates along
@@ -16,6 +18,9 @@ large margin distribution machine (`problems.ldm`) has a box of dual variables i
 from typing import Any, Protocol
 
 import numpy as np
+
+from optimargin.certificates import GAP_FLOOR, relative_gap
+from optimargin.targets import Scale
 
 
 class NoMinimumError(ValueError):
@@ -30,21 +35,35 @@ class NotFiniteError(ValueError):
     """Values of the data are not finite."""
 
 
-class Iterate(Protocol):
-    """What every kind of iterate has."""
+class Iterate:
+    """What every kind of iterate has.
+
+    Attributes
+    ----------
+    coef : ndarray
+        Coefficients in the design's own representation.
+    intercept : float
+    value : float
+        The primal objective.
+    gap : float
+        The duality gap, or an upper bound of it.
+    pull : ndarray of shape (n_samples,)
+        Coefficients of the samples in the dual point that certifies the iterate.
+    gap_floor : float
+        What gaps are relative to when the objective is near zero.
+    """
 
     coef: np.ndarray
     intercept: float
     value: float
     gap: float
-
-    @property
-    def pull(self) -> np.ndarray:
-        """Coefficients of the samples in the dual point that certifies the iterate."""
+    pull: np.ndarray
+    gap_floor: float = GAP_FLOOR
 
     @property
     def relative_gap(self) -> float:
-        """The duality gap relative to the objective."""
+        """The duality gap relative to the objective; infinite where it overflows."""
+        return relative_gap(self.value, self.gap, self.gap_floor)
 
 
 class Problem(Protocol):
@@ -52,6 +71,8 @@ class Problem(Protocol):
 
     design: Any
     fit_intercept: bool
+    scale: Scale
+    gap_floor: float
 
     def point(self, *args: Any, **kwargs: Any) -> Iterate:
         """Return an iterate."""

@@ -2,8 +2,8 @@
 
 A chunk is a tuple (X, y, sample_weight) of a few rows as their source delivers them. One pass over
 the chunks serves requests of all outputs: rows are read, and their features computed, once.
-Every function here takes the design and the target of a chunk and small arrays, and returns a
-tuple of sums over its rows; `add` joins the tuples of several chunks. Nothing is remembered
+Every function that answers a request takes the design and the target of a chunk and small arrays,
+and returns sums over its rows; `add` joins the results of several chunks. Nothing is remembered
 between calls.
 """
 
@@ -97,35 +97,23 @@ class Request:
     loss: Any
     arguments: tuple
 
-    @property
-    def n_results(self):
-        """The length of the tuple that the function returns."""
-        return 3 if self.function is evaluate else 1
-
 
 def add(results):
-    """Return the sum of the results of several chunks; None stands for nothing."""
+    """Return the sum of numbers, arrays or tuples of these; None stands for nothing."""
     results = [result for result in results if result is not None]
     if not results:
         return None
-    return tuple(sum(parts[1:], start=parts[0]) for parts in zip(*results, strict=True))
-
-
-def n_rows(chunk):
-    """Return the number of rows of a chunk."""
-    return chunk[0].shape[0]
+    if isinstance(results[0], tuple):
+        return tuple(add(parts) for parts in zip(*results, strict=True))
+    return sum(results[1:], start=results[0])
 
 
 def serve(chunk, reader: ChunkReader, requests: list[Request]) -> tuple[Any, ...] | None:
-    """Return the results of all requests for one chunk, one after another in one tuple."""
-    if n_rows(chunk) == 0:
+    """Return the results of all requests for one chunk."""
+    if chunk[0].shape[0] == 0:
         return None
     design, targets = reader.read(chunk)
-    results: list[Any] = []
-    for request in requests:
-        target = targets[request.output]
-        results += request.function(design, target, request.loss, *request.arguments)
-    return tuple(results)
+    return tuple(r.function(design, targets[r.output], r.loss, *r.arguments) for r in requests)
 
 
 def evaluate(design, target, loss, coef, intercept, factorise: bool):
@@ -157,7 +145,7 @@ def hessian_product(design, target, loss, coef, intercept, v):
     curvature = loss.evaluate(design.decision(coef), target, intercept)[2]
     active = np.flatnonzero(curvature)
     product, image = design.hessian_product(active, curvature[active], v)
-    return (np.append(product, image.sum()),)
+    return np.append(product, image.sum())
 
 
 def slopes(design, target, loss, point, step, lengths):
@@ -174,4 +162,4 @@ def slopes(design, target, loss, point, step, lengths):
     """
     decision, moved = design.decision(point[0]), design.decision(step[0])
     at = {"offset": point[1], "step": moved, "step_offset": step[1]}
-    return (np.array([loss.derivatives(decision, target, t, **at)[0] for t in lengths]),)
+    return np.array([loss.derivatives(decision, target, t, **at)[0] for t in lengths])

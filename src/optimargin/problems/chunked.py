@@ -17,12 +17,13 @@ P >= P*. At a Newton point s is rounding error.
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
-from optimargin.certificates import GAP_FLOOR, gap_floor_of_labels, relative_gap
+from optimargin.certificates import GAP_FLOOR, gap_floor_of_labels
 from optimargin.problems import chunk_tasks
-from optimargin.problems.base import NotFiniteError
+from optimargin.problems.base import Iterate, NotFiniteError
 from optimargin.problems.line_search import line_search
 from optimargin.targets import LABELS
 
@@ -31,25 +32,17 @@ _GOOD_DECREASE = 0.5  # of the slope along a step, for it to be taken whole
 
 
 @dataclass(frozen=True)
-class ChunkedPoint:
+class ChunkedPoint(Iterate):
     """An iterate with everything that a round computed about it.
+
+    Pulls are not kept: they are as long as the data.
 
     Attributes
     ----------
-    coef : ndarray of shape (n_coef,)
-    intercept : float
-    value : float
-        The primal objective.
     gradient : ndarray of shape (n_coef + 1,)
         In w, then in b.
     second : ndarray
         See `chunk_tasks.evaluate`.
-    gap : float
-        The duality gap.
-    pull : ndarray of shape (0,)
-        Not kept: it is as long as the data.
-    gap_floor : float
-        What gaps are relative to when the objective is near zero.
     """
 
     coef: np.ndarray
@@ -58,13 +51,8 @@ class ChunkedPoint:
     gradient: np.ndarray
     second: np.ndarray
     gap: float
-    pull: np.ndarray
     gap_floor: float = GAP_FLOOR
-
-    @property
-    def relative_gap(self):
-        """The duality gap relative to the objective; infinite where it overflows."""
-        return relative_gap(self.value, self.gap, self.gap_floor)
+    pull: ClassVar[np.ndarray] = np.empty(0)  # type: ignore[misc]
 
 
 class ChunkedProblem:
@@ -117,9 +105,9 @@ class ChunkedProblem:
         # The objective of the best constant model would take passes of its own to find: a lower
         # bound of it makes gaps no smaller.
         if scale.deviation is None:
-            self._gap_floor = gap_floor_of_labels(loss)
+            self.gap_floor = gap_floor_of_labels(loss)
         else:
-            self._gap_floor = loss.least(scale.deviation)
+            self.gap_floor = loss.least(scale.deviation)
 
     def point(self, coef=None, intercept=0.0):
         """Return the iterate at `coef` and `intercept`: one round."""
@@ -138,19 +126,12 @@ class ChunkedProblem:
         if self.fit_intercept:
             reach = self._largest_norm * np.sqrt(2 * value) + self._largest_target
             gap += abs(gradient[-1]) * (reach + self.loss.half_width + abs(intercept))
-        second = self._whitened(second)
-        return ChunkedPoint(
-            coef, intercept, value, gradient, second, gap, np.empty(0), self._gap_floor
-        )
-
-    def _whitened(self, second):
-        if self.factorise:
-            return self._whitening.of_gram(second)
-        return second
+        second = self._whitening.of_gram(second) if self.factorise else second
+        return ChunkedPoint(coef, intercept, value, gradient, second, gap, self.gap_floor)
 
     def hessian_product(self, point, v):
         """Return the Hessian of the loss at `point` times (v, 0): one round."""
-        (product,) = self._reduce(
+        product = self._reduce(
             chunk_tasks.hessian_product,
             self._whitening.for_rows(point.coef),
             point.intercept,
@@ -188,7 +169,7 @@ class ChunkedProblem:
         The slope is increasing and piecewise linear in the length: between two lengths
         where it changes sign it is taken as linear.
         """
-        (loss_slopes,) = self._reduce(
+        loss_slopes = self._reduce(
             chunk_tasks.slopes,
             (self._whitening.for_rows(point.coef), point.intercept),
             (self._whitening.for_rows(coef_step), intercept_step),

@@ -33,32 +33,23 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from optimargin.certificates import GAP_FLOOR, relative_gap
-from optimargin.problems.base import NoMinimumError, UnboundedError
+from optimargin.certificates import GAP_FLOOR
+from optimargin.problems.base import Iterate, NoMinimumError, UnboundedError
 from optimargin.targets import LABELS
 
 _INSEPARABLE = 1e-7  # margins below this share of the largest norm count as zero
 
 
 @dataclass(frozen=True)
-class LDMPoint:
+class LDMPoint(Iterate):
     """A primal and a dual point with their certificate.
 
     Attributes
     ----------
-    coef : ndarray
-        Coefficients in the design's own representation.
-    intercept : float
     decision : ndarray of shape (n_samples,)
         Decision values without the intercept.
     box_dual : ndarray of shape (n_samples,)
         The dual variables d.
-    pull : ndarray of shape (n_samples,)
-        Kernel coefficients of the solution.
-    value : float
-        The primal objective.
-    gap : float
-        An upper bound of the duality gap.
     """
 
     coef: np.ndarray
@@ -68,11 +59,6 @@ class LDMPoint:
     pull: np.ndarray
     value: float
     gap: float
-
-    @property
-    def relative_gap(self):
-        """The duality gap relative to the objective; infinite where it overflows."""
-        return relative_gap(self.value, self.gap)
 
 
 class LDMProblem:

@@ -6,9 +6,10 @@ kernels the landmarks; then the solvers ask for sums over chunks. Problems of se
 solved side by side, so that every pass over the data serves all of them.
 """
 
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property
-from threading import Condition, Thread
+from functools import cached_property, partial
+from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
@@ -384,10 +385,6 @@ class _ChunkedTraining:
         return variance_of_moments(*self._moments)
 
 
-class _Abandoned(Exception):
-    """Ends the solver of an output after another one, or a pass, has failed."""
-
-
 class Rounds:
     """Passes over the chunks that serve several solvers at a time.
 
@@ -402,77 +399,44 @@ class Rounds:
 
     def __init__(self, chunks, reader):
         self._chunks, self._reader = chunks, reader
-        self._changed = Condition()
-        self._asked: dict = {}
-        self._answered: dict = {}
-        self._finished: dict = {}
-        self._failure: BaseException | None = None
-
-    def run(self, solve, outputs):
-        """Return ``solve(output, ask)`` of all outputs."""
-        outputs = list(outputs)
-        if len(outputs) == 1:
-            return [solve(outputs[0], lambda request: self._pass([request])[0])]
-        threads = [Thread(target=self._solve, args=(solve, o), daemon=True) for o in outputs]
-        try:
-            for thread in threads:
-                thread.start()
-            while self._serve_next(len(outputs)):
-                pass
-        except BaseException as error:
-            self._fail(error)
-            raise
-        finally:
-            for thread in threads:
-                if thread.ident is not None:  # it was started
-                    thread.join()
-        return [self._finished[output] for output in outputs]
-
-    def _serve_next(self, n_outputs):
-        """Wait until every solver waits or is done, and make a pass; return whether to go on."""
-        with self._changed:
-            while self._failure is None and len(self._asked) + len(self._finished) < n_outputs:
-                self._changed.wait(timeout=1.0)
-            if self._failure is not None:
-                raise self._failure
-            asked, self._asked = self._asked, {}
-        if not asked:
-            return False
-        answers = dict(zip(asked, self._pass(list(asked.values())), strict=True))
-        with self._changed:
-            self._answered.update(answers)
-            self._changed.notify_all()
-        return True
 
     def _pass(self, requests):
         """Return the answers to requests, by one pass over the chunks."""
-        results = iter(self._chunks.reduce(serve, self._reader, requests))
-        return [tuple(next(results) for _ in range(r.n_results)) for r in requests]
+        return self._chunks.reduce(serve, self._reader, requests)
 
-    def _solve(self, solve, output):
-        """Solve one output in this thread."""
+    def run(self, solve, outputs):
+        """Return ``solve(output, ask)`` of all outputs."""
+        if len(outputs) == 1:
+            return [solve(outputs[0], lambda request: self._pass([request])[0])]
+        told: SimpleQueue = SimpleQueue()  # (output, request), or (None, future) of a solver
+        answers: dict = {output: SimpleQueue() for output in outputs}
 
-        def ask(request):
-            with self._changed:
-                self._asked[output] = request
-                self._changed.notify_all()
-                while output not in self._answered:
-                    if self._failure is not None:
-                        raise _Abandoned
-                    self._changed.wait(timeout=1.0)
-                return self._answered.pop(output)
+        def ask(output, request):
+            told.put((output, request))
+            answer = answers[output].get()
+            if answer is None:  # another solver, or a pass, has failed
+                raise CancelledError
+            return answer
 
-        try:
-            solution = solve(output, ask)
-            with self._changed:
-                self._finished[output] = solution
-                self._changed.notify_all()
-        except _Abandoned:
-            pass
-        except BaseException as error:
-            self._fail(error)
-
-    def _fail(self, error):
-        with self._changed:
-            self._failure = self._failure or error
-            self._changed.notify_all()
+        with ThreadPoolExecutor(len(outputs)) as pool:
+            futures = [pool.submit(solve, output, partial(ask, output)) for output in outputs]
+            for future in futures:
+                future.add_done_callback(lambda done: told.put((None, done)))
+            try:
+                n_running = len(outputs)
+                while n_running:
+                    asked: dict = {}
+                    while len(asked) < n_running:
+                        output, message = told.get()
+                        if output is None:
+                            message.result()  # raises the error of a solver that failed
+                            n_running -= 1
+                        else:
+                            asked[output] = message
+                    answered = self._pass(list(asked.values())) if asked else ()
+                    for output, answer in zip(asked, answered, strict=True):
+                        answers[output].put(answer)
+            finally:
+                for waiting in answers.values():
+                    waiting.put(None)
+        return [future.result() for future in futures]
