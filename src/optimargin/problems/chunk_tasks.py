@@ -28,10 +28,13 @@ def as_rows(X):
     return np.ascontiguousarray(X, dtype=dtype)
 
 
-def values_of(chunk):
-    """Return the y of a chunk; ones where it has none, for tasks that need none."""
-    X, y, _ = chunk
-    return np.ones(X.shape[0]) if y is None else np.asarray(y)
+def columns_of(chunk):
+    """Return X, y and weights of a chunk as arrays; y and weights are ones where it has none."""
+    X, y, weight = chunk
+    X = as_rows(X)
+    y = np.ones(X.shape[0]) if y is None else np.asarray(y)
+    weight = np.ones(len(y)) if weight is None else np.ascontiguousarray(weight, dtype=np.float64)
+    return X, y, weight
 
 
 @dataclass(frozen=True)
@@ -72,10 +75,9 @@ class ChunkReader:
 
     def read(self, chunk):
         """Return the design and the targets of the chunk, one per output."""
-        X, _, weight = chunk
-        X = as_rows(X)
-        targets = self.task.encode(values_of(chunk), weight)
-        return FeatureDesign(X if self.features is None else self.features(X), self.center), targets
+        X, y, weight = columns_of(chunk)
+        design = FeatureDesign(X if self.features is None else self.features(X), self.center)
+        return design, self.task.encode(y, weight)
 
 
 @dataclass(frozen=True)

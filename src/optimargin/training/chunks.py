@@ -7,7 +7,7 @@ solved side by side, so that every pass over the data serves all of them.
 """
 
 from concurrent.futures import CancelledError, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from queue import SimpleQueue
 from typing import Any
@@ -29,8 +29,8 @@ from optimargin.problems.chunk_tasks import (
     ChunkReader,
     LandmarkFeatures,
     as_rows,
+    columns_of,
     serve,
-    values_of,
 )
 from optimargin.solvers import ChunkedNewton, Newton
 from optimargin.training.models import Fit, KernelModel, LinearModel
@@ -51,7 +51,7 @@ def describe(k, chunk, task_type):
     """Check chunk `k` and return what the fit needs to know about it."""
     X, y, weight = chunk
     try:
-        X = check_array(
+        checked = check_array(
             as_rows(X) if sp.issparse(X) else X,
             accept_sparse="csr",
             dtype=[np.float64, np.float32],
@@ -60,14 +60,10 @@ def describe(k, chunk, task_type):
         )
         if y is None and task_type.needs_y:
             raise ValueError("y is missing: chunks for this estimator need one value per row.")
-        y = values_of(chunk)
-        check_consistent_length(X, y)
-        weight = np.ones(len(y)) if weight is None else weight
-        weight = np.ascontiguousarray(weight, dtype=np.float64)
-        check_consistent_length(y, weight)
+        X, y, weight = columns_of((checked, y, weight))
+        check_consistent_length(X, y, weight)
         if not np.isfinite(weight).all() or (weight < 0).any():
             raise ValueError("sample_weight must be finite and at least zero.")
-        X = as_rows(X)
         check_scale(X)
         about_y = task_type.describe(y, weight)
     except (ValueError, TypeError) as error:
@@ -86,17 +82,15 @@ def describe(k, chunk, task_type):
 
 def take_sample(k, chunk, share, seed):
     """Return about that share of the rows of chunk `k`."""
-    X, _, weight = chunk
-    X, y = as_rows(X), values_of(chunk)
+    X, y, weight = columns_of(chunk)
     chosen = np.flatnonzero(np.random.default_rng([seed, k]).random(len(y)) < share)
-    weight = np.ones(len(y)) if weight is None else np.asarray(weight, dtype=np.float64)
     return X[chosen], y[chosen], weight[chosen]
 
 
 def chunk_moments(chunk, task, pivot):
     """Return the sums of `moments` over one chunk, with the weights of the task."""
-    X, _, weight = chunk
-    return moments(as_rows(X), task.encode(values_of(chunk), weight)[0].weight, pivot)
+    X, y, weight = columns_of(chunk)
+    return moments(X, task.encode(y, weight)[0].weight, pivot)
 
 
 def held_out_scores(k, chunk, task, model):
@@ -104,10 +98,8 @@ def held_out_scores(k, chunk, task, model):
 
     Output ``1 + fold`` of the model is the one without a fold (`optimargin.tasks.OneClass`).
     """
-    X, _, weight = chunk
-    X = as_rows(X)
+    X, _, weight = columns_of(chunk)
     n_rows = X.shape[0]
-    weight = np.ones(n_rows) if weight is None else np.asarray(weight, dtype=np.float64)
     if n_rows == 0:
         return np.empty(0), weight, np.empty(0, dtype=np.intp)
     fold = task.fold(n_rows)
@@ -244,12 +236,8 @@ class _ChunkedTraining:
             starts,
             largest_norm=norm,
         )
-        coef = np.array([solution.coef for solution in solutions])
-        shift = 0.0 if center is None else -(coef @ center)
-        intercept = np.array([solution.intercept for solution in solutions]) + shift
-        model = LinearModel(
-            coef.astype(data.dtype, copy=False), intercept.astype(data.dtype, copy=False)
-        )
+        no_rows = FeatureDesign(np.empty((0, data.n_features)), center)
+        model = LinearModel.of(no_rows, solutions, data.dtype)
         return Fit.of(model, self.objective, solver, solutions, self.task.scales)
 
     def landmarks(self, choice):
@@ -272,24 +260,18 @@ class _ChunkedTraining:
         design = LandmarkDesign(
             kernel, X, landmarks, chosen.factor, dtype=dtype, max_bytes=options.max_bytes
         )
-        whitening = Whitening(chosen.factor)
         # The largest kernel value of a row with itself, given the largest norm of a row.
         longest = PreparedKernel(kernel, np.array([[data.largest_norm]])).diagonal()
         solutions = self._solve(
             ChunkReader(self.task, LandmarkFeatures(kernel, landmarks, dtype)),
-            whitening,
+            Whitening(chosen.factor),
             "newton",
             self._starts(design, targets),
             largest_norm=float(np.sqrt(longest[0])),
         )
-        coef = np.array([whitening.for_rows(solution.coef) for solution in solutions])
-        model = KernelModel(
-            kernel,
-            None,  # landmarks have no index in one array
-            landmarks.astype(data.dtype, copy=False),
-            coef.astype(data.dtype, copy=False),
-            np.array([s.intercept for s in solutions]).astype(data.dtype),
-        )
+        X, rows = X.astype(data.dtype, copy=False), np.arange(X.shape[0])
+        model = KernelModel.of_landmarks(kernel, design, chosen.rows, solutions, X, rows)
+        model = replace(model, support=None)  # landmarks have no index in one array
         return Fit.of(model, self.objective, "newton", solutions, self.task.scales)
 
     def _sample(self, n_wanted):
