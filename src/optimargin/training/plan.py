@@ -3,7 +3,7 @@
 Crossovers were read off the benchmarks that each group names, run with every solver.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -157,12 +157,14 @@ def plan_fit(X, objective: Objective, kernel: Kernel | None, options: Options) -
         None for a model with coefficients per feature.
     options : Options
     """
-    rules: dict[bool, Callable[..., Plan]]
-    if isinstance(objective, AdditiveObjective):
-        rules = {True: _plan_linear, False: _plan_kernel}
-    else:
-        rules = {True: _plan_linear_ldm, False: _plan_kernel_ldm}
-    return rules[kernel is None](X, objective, kernel, options)
+    if not isinstance(objective, AdditiveObjective):
+        return _plan_ldm(X, objective, kernel, options)
+    if kernel is not None:
+        return _plan_kernel(X, objective, kernel, options)
+    solver = options.solver
+    if solver == "auto":
+        solver = choose_linear_solver(X, objective.loss().smoothness, options.tol)
+    return Plan(solver, _linear_design(X, solver))
 
 
 def plan_closed_form(X, objective, kernel, options: Options, solved_by: str) -> Plan:
@@ -233,18 +235,23 @@ def plan_refitter(objective_type, X=None, *, on_own_rows=False) -> RefitterPlan:
 
     `on_own_rows` says that outputs are pairs of classes.
     """
-    is_additive = issubclass(objective_type, AdditiveObjective)
-    is_band = is_additive and issubclass(objective_type.loss_type, BandLoss)
+    is_band = _has_band(objective_type)
     if X is None:
         return RefitterPlan(compiled=is_band)
     n_samples, n_features = X.shape
     is_wide = n_features > n_samples
-    if not is_additive:
+    if not issubclass(objective_type, AdditiveObjective):
         in_samples = is_wide or n_samples <= _LDM_WARM_UP_TO
         return RefitterPlan(False, in_samples, n_features <= _LDM_INTERIOR_UP_TO)
     few = is_band and n_samples <= _INNER_PRODUCTS_UP_TO and _is_even(X)
     few_pairs = on_own_rows and n_samples <= _PAIRS_IN_SAMPLES_UP_TO
     return RefitterPlan(is_band, in_samples=is_wide or few or few_pairs)
+
+
+def _has_band(objective_type):
+    """Return whether the loss is a band loss."""
+    is_additive = issubclass(objective_type, AdditiveObjective)
+    return is_additive and issubclass(objective_type.loss_type, BandLoss)
 
 
 def _is_even(X):
@@ -291,14 +298,13 @@ def plan_folds(objective_type, X, n_asked: Sequence[int], kernel) -> FoldsPlan:
         A `Kernel`.
     """
     n_samples, n_features = X.shape
-    is_band = issubclass(objective_type, AdditiveObjective) and issubclass(
-        objective_type.loss_type, BandLoss
-    )
+    is_band = _has_band(objective_type)
     on_own_rows = min(n_asked) < n_samples
     if kernel.is_linear:
         few = _has_few_features(X) and is_band
         few = few and not (on_own_rows and n_samples <= _PAIRS_IN_SAMPLES_UP_TO)
-        return FoldsPlan(few, dtype=_folds_dtype(n_samples * n_features))
+        is_cheap = n_samples * n_features <= _DOUBLE_PRODUCTS_UP_TO
+        return FoldsPlan(few, dtype=np.dtype(np.float64 if is_cheap else np.float32))
     by_root = _LANDMARKS_PER_ROOT * np.sqrt(n_samples)
     n_landmarks = int(min(by_root, _MOST_LANDMARKS, max(_LANDMARK_VALUES / n_samples, 1)))
     up_to = _ALL_LANDMARKS_UP_TO if len(n_asked) == 1 else _SHARED_UP_TO
@@ -347,10 +353,6 @@ def _has_few_features(X):
     return not issparse(X) and X.shape[1] < min(X.shape[0], _FEW_DIMENSIONS_UP_TO)
 
 
-def _folds_dtype(n_values):
-    return np.dtype(np.float64 if n_values <= _DOUBLE_PRODUCTS_UP_TO else np.float32)
-
-
 @dataclass(frozen=True)
 class CalibrationPlan:
     """Which models tell what the scores of a one-class model mean.
@@ -394,13 +396,6 @@ def plan_chunks(n_features: int, options: Options) -> str:
 def landmark_dtype(X, n_landmarks):
     """Return the precision of kernel values: that of the data where there are few of them."""
     return X.dtype if X.shape[0] * n_landmarks <= _DOUBLE_UP_TO else np.dtype(np.float32)
-
-
-def _plan_linear(X, objective, kernel, options):
-    solver = options.solver
-    if solver == "auto":
-        solver = choose_linear_solver(X, objective.loss().smoothness, options.tol)
-    return Plan(solver, _linear_design(X, solver))
 
 
 def _linear_design(X, solver):
@@ -471,53 +466,45 @@ def _plan_kernel(X, objective, kernel, options):
         check_approximation(kernel, options)
         return Plan("newton", "landmarks", max_bytes=options.max_bytes, landmarks=True)
     n_samples = X.shape[0]
+    curvature = objective.loss().smoothness / n_samples
+    is_easy = _is_easy_descent(curvature, objective, kernel, options)
+    fixed_point = options.tol >= _FIXED_POINT_TOL and curvature <= _FIXED_POINT_CURVATURE
+    tile_bytes = TileDesign.n_bytes(n_samples, fixed_point=fixed_point)
     solver = options.solver
     if solver == "auto":
-        solver = _choose_kernel_solver(X, objective, kernel, options)
+        # The solver that was fastest in the benchmarks for a kernel and a loss of this kind.
+        size = min(X.shape) if kernel.is_linear else n_samples
+        is_hard = kernel.has_width and curvature > _HARD_CURVATURE
+        is_rough = kernel.has_width and options.tol >= _BLOCKS_TOL
+        in_blocks = is_rough and _has_band(type(objective)) and curvature <= _BLOCKS_CURVATURE
+        if is_easy and _EXACT_AT_ONCE < size <= _SMALL_UP_TO:
+            solver = "dcd"
+        elif size <= (_HARD_UP_TO if is_hard else _DIRECT_UP_TO):
+            solver = "newton"
+        else:
+            solver = "bcd" if in_blocks and tile_bytes <= options.max_bytes else "newton_cg"
+    exactly = {"exact_up_to": np.inf} if kernel.is_linear and solver == "newton" else {}
     wide_and_sparse = issparse(X) and n_samples < X.shape[1]
-    if kernel.is_linear and solver == "newton" and not wide_and_sparse:
+    if exactly and not wide_and_sparse:
         # Only at the exact optimum are w and the sum over support vectors the same.
-        exactly = {"exact_up_to": np.inf}
         return Plan(solver, _linear_design(X, solver), solver_options=exactly)
     check_exact_size(n_samples, options)
     if solver == "bcd":
-        check_blocks(kernel, n_samples, objective, options)
-        fixed_point = _allows_fixed_point(n_samples, objective, options)
-        return Plan(
-            solver, "tiles", np.dtype(np.uint16 if fixed_point else np.float32), options.max_bytes
-        )
-    exactly = {"exact_up_to": np.inf} if kernel.is_linear and solver == "newton" else {}
+        _check_blocks(kernel, n_samples, tile_bytes, options)
+        dtype = np.dtype(np.uint16 if fixed_point else np.float32)
+        return Plan(solver, "tiles", dtype, options.max_bytes)
     if solver == "newton" or not kernel.is_positive_semidefinite:
         return Plan(solver, "gram", max_bytes=options.max_bytes, solver_options=exactly)
     if solver == "newton_cg":
         # Iterates are float64; float32 kernel values halve the memory traffic.
         precision = np.float32 if options.tol > _FLOAT32_TOL else np.float64
         return Plan(solver, "panels", np.dtype(precision), options.max_bytes)
-    if n_samples <= _SMALL_UP_TO and _is_easy_descent(n_samples, objective, kernel, options):
+    if n_samples <= _SMALL_UP_TO and is_easy:
         return Plan(solver, "rounded_gram")
     if 8.0 * n_samples**2 <= options.max_bytes:
         return Plan(solver, "gram")
     # Half for the rows that coordinate descent keeps, half for what certifies it.
     return Plan(solver, "panels", np.dtype(np.float64), options.max_bytes / 2)
-
-
-def _choose_kernel_solver(X, objective, kernel, options):
-    """Return the solver that was fastest in the benchmarks for a kernel and a loss of this kind."""
-    n_samples = X.shape[0]
-    size = min(X.shape) if kernel.is_linear else n_samples
-    if _EXACT_AT_ONCE < size <= _SMALL_UP_TO and _is_easy_descent(
-        n_samples, objective, kernel, options
-    ):
-        return "dcd"
-    is_hard = kernel.has_width and _curvature(n_samples, objective) > _HARD_CURVATURE
-    if size <= (_HARD_UP_TO if is_hard else _DIRECT_UP_TO):
-        return "newton"
-    is_band = issubclass(objective.loss_type, BandLoss)
-    if not (is_band and kernel.has_width and options.tol >= _BLOCKS_TOL):
-        return "newton_cg"
-    fits = _tile_bytes(n_samples, objective, options) <= options.max_bytes
-    easy = _curvature(n_samples, objective) <= _BLOCKS_CURVATURE
-    return "bcd" if fits and easy else "newton_cg"
 
 
 def plan_small_pairs(objective, kernel, options: Options, sizes: list[int]) -> bool:
@@ -526,43 +513,30 @@ def plan_small_pairs(objective, kernel, options: Options, sizes: list[int]) -> b
         return False
     # Weights of all samples sum to one, and every sample is in as many pairs as any other.
     n_samples = sum(sizes) / (np.sqrt(0.25 + 2 * len(sizes)) - 0.5)
+    curvature = objective.loss().smoothness / n_samples
     is_small = _EXACT_AT_ONCE < max(sizes) <= _SMALL_UP_TO
-    return is_small and _is_easy_descent(n_samples, objective, kernel, options)
+    return is_small and _is_easy_descent(curvature, objective, kernel, options)
 
 
-def _is_easy_descent(n_samples, objective, kernel, options):
-    """Return whether coordinate descent takes few epochs on rounded values of a radial kernel."""
-    return (
-        kernel.has_width
-        and issubclass(objective.loss_type, BandLoss)
-        and options.tol >= _SMALL_TOL
-        and _curvature(n_samples, objective) <= _SMALL_CURVATURE
-    )
+def _is_easy_descent(curvature, objective, kernel, options):
+    """Return whether coordinate descent takes few epochs on rounded values of a radial kernel.
+
+    Parameters
+    ----------
+    curvature : float
+        Of the loss of one sample of mean weight; values of radial kernels are one.
+    """
+    is_rough = options.tol >= _SMALL_TOL and curvature <= _SMALL_CURVATURE
+    return kernel.has_width and _has_band(type(objective)) and is_rough
 
 
-def _curvature(n_samples, objective):
-    """Return the curvature of the loss of one sample of mean weight; radial kernels are one."""
-    return objective.loss().smoothness / n_samples
-
-
-def _allows_fixed_point(n_samples, objective, options):
-    rough = options.tol >= _FIXED_POINT_TOL
-    return rough and _curvature(n_samples, objective) <= _FIXED_POINT_CURVATURE
-
-
-def _tile_bytes(n_samples, objective, options):
-    fixed_point = _allows_fixed_point(n_samples, objective, options)
-    return TileDesign.n_bytes(n_samples, fixed_point=fixed_point)
-
-
-def check_blocks(kernel, n_samples, objective, options):
+def _check_blocks(kernel, n_samples, n_bytes, options):
     """Raise a clear error for what block coordinate descent does not work with."""
     if not kernel.has_width:
         raise ValueError(
             f"solver='bcd' works with radial kernels, such as 'rbf', not with the {kernel.name} "
             "kernel: use solver='auto' or 'newton_cg'."
         )
-    n_bytes = _tile_bytes(n_samples, objective, options)
     if n_bytes > options.max_bytes:
         raise ValueError(
             f"solver='bcd' keeps the kernel values of {n_samples} samples, which takes "
@@ -586,9 +560,16 @@ def check_approximation(kernel, options):
         )
 
 
-def _plan_linear_ldm(X, objective, kernel, options):
+def _plan_ldm(X, objective, kernel, options):
     n_samples, n_features = X.shape
-    solver = options.solver
+    is_wide, solver = n_samples < n_features, options.solver
+    if kernel is not None:
+        if solver == "auto":
+            small = n_samples <= _LDM_KERNEL_INTERIOR_UP_TO
+            solver = "interior_point" if small or kernel.is_linear else "dcd"
+        in_samples = solver == "dcd" or is_wide
+        linear = "linear_gram" if in_samples else "features"
+        return Plan(solver, linear if kernel.is_linear else "gram")
     if solver == "auto":
         large = min(n_samples, n_features) > _LDM_INTERIOR_UP_TO
         rough = options.tol >= _LDM_ROUGH_TOL and n_samples >= _LDM_MANY_SAMPLES
@@ -596,18 +577,5 @@ def _plan_linear_ldm(X, objective, kernel, options):
         solver = "dcd" if descend else "interior_point"
     if solver == "svrg" and np.isinf(objective.C):
         raise ValueError("solver='svrg' needs a finite C: use solver='interior_point'.")
-    in_samples = n_samples < n_features and (
-        solver == "interior_point" or (solver == "dcd" and n_samples <= _LDM_GRAM_UP_TO)
-    )
-    return Plan(solver, "linear_gram" if in_samples else "features")
-
-
-def _plan_kernel_ldm(X, objective, kernel, options):
-    solver = options.solver
-    if solver == "auto":
-        small = X.shape[0] <= _LDM_KERNEL_INTERIOR_UP_TO
-        solver = "interior_point" if small or kernel.is_linear else "dcd"
-    if not kernel.is_linear:
-        return Plan(solver, "gram")
-    in_samples = solver == "dcd" or X.shape[0] < X.shape[1]
-    return Plan(solver, "linear_gram" if in_samples else "features")
+    has_gram = solver == "interior_point" or (solver == "dcd" and n_samples <= _LDM_GRAM_UP_TO)
+    return Plan(solver, "linear_gram" if is_wide and has_gram else "features")
