@@ -42,6 +42,7 @@ from functools import cached_property
 import numpy as np
 from scipy.sparse import issparse
 
+from optimargin._line_search import line_search
 from optimargin.kernels import PreparedKernel
 from optimargin.kernels.base import InnerProductKernel, RadialKernel
 
@@ -63,7 +64,6 @@ _BLOCK_ELEMENTS = 1 << 16  # values in extended precision at a time
 _GRAM_OPERATIONS = 1e8  # for kernel values in extended precision: less than a second
 _PROBED_ROWS = 4  # that errors are measured on, twice
 _MARGIN = 4.0  # between the largest effect of rounding measured and the largest of all
-_MAX_STEPS = 50  # towards the best intercept
 
 
 def relative_gap(value: float, gap: float, floor: float = GAP_FLOOR) -> float:
@@ -518,6 +518,10 @@ def _with_long_gap(problem, solution, prepared, kept, intercept, in_value):
         value, slope, curvature = loss.terms(target.shortfall(decision + offset))
         return weight @ value, weight * target.orientation * slope, weight @ curvature
 
+    def slope(step):
+        _, pull, curvature = evaluate(offset + step)
+        return -pull.sum(), np.abs(pull).sum(), curvature
+
     def dual_value(pull):
         pull = balanced(pull.astype(_LONG)) if problem.fit_intercept else pull.astype(_LONG)
         image = rows.represent(pull)
@@ -527,14 +531,10 @@ def _with_long_gap(problem, solution, prepared, kept, intercept, in_value):
             value = target.value @ pull - weight @ conjugate - square / 2
         return value if np.isfinite(value) else -np.inf
 
-    value, pull, curvature = evaluate(offset)
+    value, pull, _ = evaluate(offset)
     value += kept @ (decision if is_gram else kept) / 2
-    for _ in range(_MAX_STEPS if problem.fit_intercept else 0):
-        excess = pull.sum()
-        if not curvature > 0 or abs(excess) <= np.finfo(_LONG).eps * np.abs(pull).sum():
-            break
-        offset += excess / curvature
-        _, pull, curvature = evaluate(offset)
+    if problem.fit_intercept:
+        pull = evaluate(offset + line_search(slope, start=0.0))[1]
     own = problem.design.sample_coefficients(solution.coef, solution.pull)
     pulls = [pull, solution.pull / unit, *([] if own is solution.pull else [own / unit])]
     gap = max(float(value - max(map(dual_value, pulls))), 0.0)

@@ -18,10 +18,10 @@ import numpy as np
 
 from optimargin._core._coordinate_descent import BandStep, PythonStep
 from optimargin._core._losses import band_derivatives, band_evaluate
+from optimargin._line_search import line_search
 from optimargin._threads import n_threads_for
 
 _OPERATIONS = 20  # that one sample takes
-_MAX_BISECTIONS = 200
 _NEARBY = 1e-6  # of shortfalls, relative: less than samples are from each other
 
 
@@ -172,8 +172,7 @@ class Loss(ABC):
 class _ScalarRule:
     """One coordinate of the dual of any loss: p = pull(f + q (p - p_old)), a scalar equation.
 
-    Its left side minus its right side increases in p, so that Newton's method kept inside a
-    bracket finds the zero.
+    Its left side minus its right side increases in p.
     """
 
     def __init__(self, loss, target):
@@ -190,22 +189,11 @@ class _ScalarRule:
         return self._terms(i, f)[0]
 
     def solve(self, i, q, p, f):
-        low, high = -np.inf, np.inf
-        start, f = p, f - q * p
-        for _ in range(_MAX_BISECTIONS):
-            pull, curvature = self._terms(i, f + q * p)
-            excess = p - pull
-            if excess == 0 or abs(excess) <= 1e-15 * max(abs(p), abs(pull)):
-                return p
-            low, high = (p, high) if excess < 0 else (low, p)
-            p = p - excess / (1 + q * curvature)
-            if not low < p < high:
-                if not (np.isfinite(low) and np.isfinite(high)):
-                    return start
-                p = 0.5 * (low + high)
-                if p in (low, high):
-                    return p
-        return p
+        def excess(new):
+            pull, curvature = self._terms(i, f + q * (new - p))
+            return new - pull, abs(new) + abs(pull), 1 + q * curvature
+
+        return line_search(excess, start=p)
 
     def curvature(self, i, p):
         # Only scales the measure of progress: that of the penalty is enough.

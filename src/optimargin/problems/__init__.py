@@ -2,7 +2,6 @@
 
 from optimargin.certificates import relative_gap
 from optimargin.problems.additive import AdditiveProblem, Point
-from optimargin.problems.base import Problem
 from optimargin.problems.chunked import ChunkedProblem
 from optimargin.problems.ldm import LDMPoint, LDMProblem
 from optimargin.problems.ldm_dual import LDMDual
@@ -14,6 +13,5 @@ __all__ = [
     "LDMPoint",
     "LDMProblem",
     "Point",
-    "Problem",
     "relative_gap",
 ]

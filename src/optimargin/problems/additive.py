@@ -19,11 +19,11 @@ from functools import cached_property
 
 import numpy as np
 
+from optimargin._line_search import line_search
 from optimargin.certificates import gap_floor_of_labels
 from optimargin.designs.base import Design
 from optimargin.losses import Loss
 from optimargin.problems.base import Iterate
-from optimargin.problems.line_search import line_search
 from optimargin.targets import Target
 
 # Targets are about one: the sum over samples cannot tell intercepts apart that differ by less.
@@ -72,6 +72,7 @@ class AdditiveProblem:
         self.loss = loss
         self.design = design
         self.target = target
+        self.scale = target.scale
         self.fit_intercept = fit_intercept
 
     @cached_property
@@ -88,11 +89,6 @@ class AdditiveProblem:
         if self.fit_intercept:
             best = self._minimise_along(none, 0.0, None, 1.0, start=0.0, rtol=0.0)
         return self.loss.evaluate(none, self.target, best)[0]
-
-    @property
-    def scale(self):
-        """What the values of the target are measured in."""
-        return self.target.scale
 
     def over(self, design, rows=None):
         """Return the same problem over another design, of all samples or of some of them."""
@@ -115,7 +111,7 @@ class AdditiveProblem:
             decision = np.zeros(design.n_samples)
         elif decision is None:
             decision = design.decision(coef)
-        value, intercept, pull, curvature = self._evaluate(coef, intercept, decision)
+        value, intercept, pull, curvature = self.evaluate(coef, intercept, decision)
         residual = coef - design.represent(pull)
         residual_image, square = design.residual_image(residual, coef, decision, pull)
         gap = 0.5 * max(square, 0.0)
@@ -132,17 +128,23 @@ class AdditiveProblem:
             self.gap_floor,
         )
 
-    def value(self, coef, intercept, decision):
-        """Return the objective at `coef`, and the intercept moved to the exact minimum."""
-        return self._evaluate(coef, intercept, decision)[:2]
-
     def objective_at(self, coef, intercept):
         """Return the objective of these numbers, the intercept left as it is."""
         decision = self.design.decision(coef)
         loss = self.loss.evaluate(decision, self.target, intercept)[0]
         return loss + 0.5 * max(coef @ self.design.metric(coef, decision), 0.0)
 
-    def _evaluate(self, coef, intercept, decision):
+    def evaluate(self, coef, intercept, decision):
+        """Return the objective at `coef`, the best intercept, and the pulls and curvatures there.
+
+        Parameters
+        ----------
+        coef : ndarray
+        intercept : float
+            Where to begin.
+        decision : ndarray of shape (n_samples,)
+            Without the intercept.
+        """
         if self.fit_intercept:
             intercept += self._minimise_along(decision, intercept, None, 1.0, start=0.0, rtol=0.0)
         loss, pull, curvature = self.loss.evaluate(decision, self.target, intercept)

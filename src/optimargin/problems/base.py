@@ -9,18 +9,16 @@ Solvers see it through these names alone; which of them a solver uses, it says i
     scale            what the values of the target are measured in
     gap_floor        what gaps are relative to when the objective is near zero
     point(coef, intercept, ...)   an iterate, with its value and its certified duality gap
+    objective_at(coef, intercept)   the objective of these numbers, the intercept left as it is
 
 An additive problem (`problems.additive`) has a `loss` and a `target`, and moves iterates along
 directions; a chunked one (`problems.chunked`) does the same in passes over chunks; that of the
 large margin distribution machine (`problems.ldm`) has a box of dual variables instead.
 """
 
-from typing import Any, Protocol
-
 import numpy as np
 
 from optimargin.certificates import GAP_FLOOR, relative_gap
-from optimargin.targets import Scale
 
 
 class NoMinimumError(ValueError):
@@ -64,18 +62,3 @@ class Iterate:
     def relative_gap(self) -> float:
         """The duality gap relative to the objective; infinite where it overflows."""
         return relative_gap(self.value, self.gap, self.gap_floor)
-
-
-class Problem(Protocol):
-    """What every kind of problem has."""
-
-    design: Any
-    fit_intercept: bool
-    scale: Scale
-    gap_floor: float
-
-    def point(self, *args: Any, **kwargs: Any) -> Iterate:
-        """Return an iterate."""
-
-    def objective_at(self, coef: np.ndarray, intercept: float) -> float:
-        """Return the objective of these numbers, the intercept left as it is."""

@@ -21,10 +21,10 @@ from typing import ClassVar
 
 import numpy as np
 
+from optimargin._line_search import line_search
 from optimargin.certificates import GAP_FLOOR, gap_floor_of_labels
 from optimargin.problems import chunk_tasks
 from optimargin.problems.base import Iterate, NotFiniteError
-from optimargin.problems.line_search import line_search
 from optimargin.targets import LABELS
 
 _LENGTHS = np.geomspace(1e-4, 1.0, 25)  # of a step that was too long

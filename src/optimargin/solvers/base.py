@@ -100,8 +100,7 @@ def certified_solution(problem, coef, intercept, decision):
     by_rounding : float
         What rounding alone adds to its relative gap.
     """
-    value, intercept = problem.value(coef, intercept, decision)
-    pull = problem.loss.evaluate(decision, problem.target, intercept)[1]
+    value, intercept, pull, _ = problem.evaluate(coef, intercept, decision)
     gap, by_rounding = coefficients_gap(problem, coef, decision, value, pull)
     decision, intercept = decision + intercept, float(intercept)
     found = Solution(coef, intercept, pull, value, gap, 0, decision, how=ESTIMATED)
@@ -133,6 +132,9 @@ class Solver(ABC):
     ----------
     stopped : bool
         Whether the listener ended the last solve.
+    solves_together : bool
+        Whether there is a method ``solve_together(problems, starts)``, which returns the solutions
+        of problems over the same design and shares passes over the data.
     """
 
     problem_type: ClassVar[Any] = AdditiveProblem
@@ -153,15 +155,6 @@ class Solver(ABC):
         self.check(problem)
         solution = self._solve(problem, coef, intercept)
         return replace(solution, stopped=True) if self.stopped else solution
-
-    def solve_together(self, problems: list, starts: list) -> list[Solution]:
-        """Minimise problems over the same design, each from its own start.
-
-        Solvers that `solves_together` share the passes over the data.
-        """
-        return [
-            self.solve(problem, *start) for problem, start in zip(problems, starts, strict=True)
-        ]
 
     @abstractmethod
     def _solve(self, problem: Any, coef, intercept: float) -> Solution:

@@ -33,12 +33,12 @@ import numpy as np
 
 from optimargin._core import _tiles
 from optimargin._core._tiles import TILE_SIZE
+from optimargin._line_search import line_search
 from optimargin._threads import n_threads_for
 from optimargin.certificates import coefficient_gap, relative_gap
 from optimargin.designs.tiles import TileDesign
 from optimargin.losses import BandLoss
 from optimargin.problems.additive import AdditiveProblem
-from optimargin.problems.line_search import line_search
 from optimargin.solvers._coarse import Coarse
 from optimargin.solvers.base import Solver, UnsuitableProblemError, certified_solution
 from optimargin.solvers.newton import Newton
@@ -338,7 +338,7 @@ class _Descent:
             self._pull[k, : self._n],
             self._decision[k, : self._n],
         )
-        value, _ = problem.value(pull, self.intercept[k], decision)
+        value = problem.evaluate(pull, self.intercept[k], decision)[0]
         gap = coefficient_gap(problem, pull, decision, value)
         return relative_gap(value, gap, self._problems[k].gap_floor)
 

@@ -87,7 +87,7 @@ class DualCD(Solver):
             coef = design.represent(pull) if problem.fit_intercept else image.copy()
         moved = in_features or problem.fit_intercept  # since `image` was maintained
         decision = design.decision(coef) if moved else image.copy()
-        value, intercept = problem.value(coef, intercept, decision)
+        value, intercept, _, _ = problem.evaluate(coef, intercept, decision)
         square = coef @ design.metric(coef, decision)
         gap = max(value + 0.5 * square + problem.loss.conjugate(pull, problem.target), 0.0)
         new = Solution(coef, intercept, pull, value, relative_gap(value, gap, problem.gap_floor), 0)

@@ -77,14 +77,6 @@ class NewtonCG(Solver):
         point, n_more = descend(self, space, point)
         return replace(Solution.from_point(point, n_iter + n_more), dual_gap=space.gap(point))
 
-    def iterate(self, space, point, least_progress=0.0):
-        """Step from `point` until the gap is small, and return a `Solution`.
-
-        Or until a step lowers the objective by less than `least_progress` of itself.
-        """
-        space.least_progress = least_progress
-        return Solution.from_point(*descend(self, space, point))
-
     def _make_space(self, problem):
         return by_space(problem.design, _FeatureSpace, _SampleSpace)(problem, self)
 
@@ -256,7 +248,8 @@ class _SampleSpace(Space):
             part = problem.over(problem.design.take(rows), rows)
             space = _SampleSpace(part, solver)
             rough = NewtonCG(tol=_PART_TOL, max_iter=solver.max_iter)
-            start = rough.iterate(space, space.start(), least_progress=_PART_PROGRESS)
+            space.least_progress = _PART_PROGRESS
+            start, _ = descend(rough, space, space.start())
             # What the part needed, this problem will need too.
             self.accuracy, self.n_landmarks = space.accuracy, space.n_landmarks
         coef[rows] = start.coef

@@ -35,7 +35,6 @@ from optimargin.problems.chunk_tasks import (
 from optimargin.solvers import ChunkedNewton, Newton
 from optimargin.training.models import Fit, KernelModel, LinearModel
 from optimargin.training.plan import Options, check_approximation, plan_chunks
-from optimargin.training.prepare import penalty_unit
 
 # Sizes of the sample: benchmarks/out_of_core.py, benchmarks/dask_cluster.py
 _SAMPLE_ELEMENTS = 1 << 23  # 64 MB
@@ -213,7 +212,8 @@ class _ChunkedTraining:
         self.options, self.progress = options, progress
         is_linear = kernel is None or kernel.kind.is_linear
         self.objective = objective.resolve(
-            lambda: penalty_unit(task.total, self._total_variance if is_linear else None)
+            # as `penalty_unit_of` for data in memory
+            lambda: task.total / ((self._total_variance if is_linear else 0.0) or 1.0)
         )
 
     def linear(self):

@@ -1,33 +1,25 @@
 """What a training starts from: checked samples of positive weight, and all numbers known."""
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from optimargin._checks import check_finite, check_scale, sum_of_squares
 from optimargin.designs import total_variance
 from optimargin.kernels import Kernel
-from optimargin.solvers.base import OnIteration
 from optimargin.targets import Target, shared_weight
 from optimargin.training.plan import Plan
 
 
-class Progress(Protocol):
-    """What listens to a training."""
-
-    def problem(self) -> AbstractContextManager[OnIteration | None]:
-        """Return a context around the solution of one problem, which listens to iterations."""
-
-
 class NoProgress:
-    """Nobody listens."""
+    """What listens to a training: nobody."""
 
     @contextmanager
     def problem(self):
-        """Listen to nothing."""
+        """Return a context around the solution of one problem: an `OnIteration`, or None."""
         yield None
 
 
@@ -46,7 +38,7 @@ class Request:
         `Task.held_out_error`); decides about the number of landmarks.
     calibrate : Calibrator or None
         Says what the scores of a kernel model with one output mean.
-    progress : Progress
+    progress : NoProgress, or what has the same method
     notify : callable
         Given facts that the user should know; see `optimargin.training.designs`.
     asked_by : str
@@ -57,7 +49,7 @@ class Request:
     plan: Plan | None = None
     held_out_error: Callable | None = None
     calibrate: Any = None
-    progress: Progress = field(default_factory=NoProgress)
+    progress: Any = field(default_factory=NoProgress)
     notify: Callable = lambda fact: None
     asked_by: str = ""
 
@@ -134,7 +126,7 @@ def prepare(X, targets, objective, kernel, request) -> Prepared:
     return Prepared(X, targets, objective, made, rows, weight, square)
 
 
-def penalty_unit(total_weight, variance=None):
+def penalty_unit_of(X, weight, total_weight, *, is_linear):
     """Return the penalty that is one per sample and free of the units of the features.
 
     Rows twice as long ask for coefficients half as large, which the penalty on them makes four
@@ -143,24 +135,13 @@ def penalty_unit(total_weight, variance=None):
 
     Parameters
     ----------
-    total_weight : float
-        The sum of the weights of all samples.
-    variance : float or None
-        Of all features of a linear model together; zero if they are constant.
-    """
-    return total_weight / (variance or 1.0)
-
-
-def penalty_unit_of(X, weight, total_weight, *, is_linear):
-    """Return the same for data in memory.
-
-    Parameters
-    ----------
     X : {ndarray, CSR} of shape (n_samples, n_features)
     weight : ndarray of shape (n_samples,)
         Positive, summing to one.
     total_weight : float
+        The sum of the weights of all samples.
     is_linear : bool
         Whether the model is linear in the features.
     """
-    return penalty_unit(total_weight, total_variance(X, weight) if is_linear else None)
+    variance = total_variance(X, weight) if is_linear else 0.0
+    return total_weight / (variance or 1.0)  # constant features have no variance
