@@ -15,5 +15,4 @@ class StochasticPass:
         eta: float,
         intercept_eta: float,
         n_steps: int,
-        batch_size: int,
     ) -> tuple[float, float]: ...

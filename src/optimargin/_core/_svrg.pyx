@@ -47,35 +47,25 @@ cdef class StochasticPass:
         double eta,
         double intercept_eta,
         Py_ssize_t n_steps,
-        Py_ssize_t batch_size,
     ):
-        """Make `n_steps` steps of `batch_size` samples; return (a, intercept)."""
-        cdef Py_ssize_t n_samples = self.n_samples, place = self.place, _step, k, i, last
-        cdef double a = 1.0, scale = <double> n_samples / batch_size, moved
-        cdef double[::1] change = np.empty(batch_size)
+        """Make `n_steps` steps; return (a, intercept)."""
+        cdef Py_ssize_t n_samples = self.n_samples, place = self.place, _step, i
+        cdef double a = 1.0, decision, change
         with nogil:
             for _step in range(n_steps):
-                if place + batch_size > n_samples:
+                if place == n_samples:
                     place = 0
                 if place == 0:
                     shuffle(&self.random_state, &self.order[0], n_samples)
-                moved = 0.0
-                last = n_samples - 1
-                for k in range(batch_size):
-                    i = self.order[place + k]
-                    rows.expect(self.order[min(place + k + 2, last)])
-                    change[k] = scale * (
-                        self.loss.pull(
-                            i, snapshot_decision[i] + a * rows.decision(i) + intercept
-                        ) - snapshot_pull[i]
-                    )
-                    moved += change[k]
+                i = self.order[place]
+                rows.expect(self.order[min(place + 2, n_samples - 1)])
+                decision = snapshot_decision[i] + a * rows.decision(i) + intercept
+                change = n_samples * (self.loss.pull(i, decision) - snapshot_pull[i])
                 a *= 1.0 - eta
-                for k in range(batch_size):
-                    if change[k] != 0.0:
-                        rows.add(self.order[place + k], eta * change[k] / a)
-                intercept += intercept_eta * moved
-                place += batch_size
+                if change != 0.0:
+                    rows.add(i, eta * change / a)
+                intercept += intercept_eta * change
+                place += 1
         if self.loss.error is not None:
             raise self.loss.error
         self.place = place

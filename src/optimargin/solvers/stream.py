@@ -84,7 +84,6 @@ def follow(state, X, targets, loss, *, fit_intercept, seed) -> StreamState:
                 eta,
                 eta if fit_intercept else 0.0,
                 min(_STEPS_OF_EQUAL_LENGTH, n_samples - seen),
-                1,
             )
             w *= scale
         coef[k], intercept[k] = w, b

@@ -31,23 +31,16 @@ class SVRG(Solver):
     tol, max_iter, seed, on_iteration
         See `Solver`; `max_iter` and `n_iter` count passes of n_samples gradients, snapshots
         included, while callbacks see one task per snapshot.
-    batch_size : int, default=1
-        Samples per step.
     """
 
     design_type = FeatureSpaceDesign
 
-    def __init__(self, *, tol, max_iter, seed=0, on_iteration=None, batch_size=1):
-        super().__init__(tol=tol, max_iter=max_iter, seed=seed, on_iteration=on_iteration)
-        self.batch_size = batch_size
-
     def _solve(self, problem, coef, intercept):
         design, target = problem.design, problem.target
-        batch_size = min(self.batch_size, design.n_samples)
         constants = target.weight * (design.squared_norms + problem.fit_intercept)
         smoothness = 1 + problem.loss.smoothness * design.n_samples * constants.max()
         step, inner_passes = _EASY if smoothness < design.n_samples else _HARD
-        eta = min(step, step * batch_size / smoothness)
+        eta = step / smoothness
         step_rule = problem.loss.coordinate_step(target)
         passes = StochasticPass(step_rule, design.n_samples, seed=self.seed)
         point = problem.point(coef, intercept)
@@ -64,8 +57,7 @@ class SVRG(Solver):
                 point.intercept,
                 eta,
                 eta if problem.fit_intercept else 0.0,
-                inner_passes * design.n_samples // batch_size,
-                batch_size,
+                inner_passes * design.n_samples,
             )
             offset *= shrunk
             offset += snapshot
