@@ -96,13 +96,10 @@ def test_one_epoch_of_coordinate_steps_is_that_of_the_compiled_loss(name, fit_in
 
 
 @with_and_without_intercept
-@pytest.mark.parametrize("batch_size", [1, 7])
-def test_stochastic_steps_are_those_of_the_compiled_loss(fit_intercept, batch_size):
+def test_stochastic_steps_are_those_of_the_compiled_loss(fit_intercept):
     band = BandLoss(8.0, 2.0, 0.2)
     compiled, python = (
-        SVRG(tol=1e-12, max_iter=9, seed=3, batch_size=batch_size).solve(
-            problem_of(loss, fit_intercept=fit_intercept)
-        )
+        SVRG(tol=1e-12, max_iter=9, seed=3).solve(problem_of(loss, fit_intercept=fit_intercept))
         for loss in (band, PlainBand(band.C1, band.C2, band.D))
     )
     np.testing.assert_allclose(python.coef, compiled.coef, atol=1e-12)

@@ -113,7 +113,7 @@ class Newton(Solver):
 
 
 class Steps(ABC):
-    """Where Newton steps come from, and which of them are taken.
+    """Newton steps: where they come from, and which of them are taken.
 
     Attributes
     ----------
@@ -124,12 +124,8 @@ class Steps(ABC):
     done: float
 
     @abstractmethod
-    def take(self, point):
-        """Return the end of the next step, and its length."""
-
-    @abstractmethod
-    def accept(self, point, moved, length):
-        """Return where to go on from, and whether to end there."""
+    def advance(self, point):
+        """Make a step; return where to go on from, and whether to end there."""
 
     def finish(self, point):
         """Return the last iterate as it is to be kept."""
@@ -154,7 +150,7 @@ def descend(solver, steps, point):
     n_iter = 1
     if point.relative_gap > steps.done:
         for n_iter in solver.iterations():  # noqa: B007
-            point, is_last = steps.accept(point, *steps.take(point))
+            point, is_last = steps.advance(point)
             if is_last or point.relative_gap <= steps.done:
                 break
     return steps.finish(point), n_iter
@@ -170,15 +166,12 @@ class _FactoredSteps(Steps):
     def __init__(self, solver, problem, system, done):
         self._tol, self._problem, self._system, self.done = solver.tol, problem, system, done
         self._curvature: Any = None
-        self._direction: Any = None
 
-    def take(self, point):
+    def advance(self, point):
         if self._curvature is None:
             self._curvature = point.curvature
-        self._direction = self._system.step(point, self._curvature)
-        return self._problem.step(point, *self._direction)
-
-    def accept(self, point, moved, length):
+        direction = self._system.step(point, self._curvature)
+        moved, length = self._problem.step(point, *direction)
         # The gap may rise on the way; if the objective does not decrease either, only
         # rounding error is left.
         descended = moved.value < point.value - 1e-14 * abs(point.value)
@@ -190,7 +183,7 @@ class _FactoredSteps(Steps):
         if length <= _SHORT_STEP:
             stiffer = np.maximum(self._curvature, stiffer)
             if np.array_equal(stiffer, self._curvature):
-                beyond = self._problem.curvature_after(point, *self._direction)
+                beyond = self._problem.curvature_after(point, *direction)
                 stiffer = np.maximum(stiffer, beyond)
             progress = progress or not np.array_equal(stiffer, self._curvature)
         self._curvature = stiffer

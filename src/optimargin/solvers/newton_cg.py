@@ -107,9 +107,11 @@ class Space(Steps):
         return self.problem.point()
 
     def take(self, point):
+        """Return the end of the next step, and its length."""
         return self.problem.step(point, *self.direction(point))
 
-    def accept(self, point, moved, length):
+    def advance(self, point):
+        moved, length = self.take(point)
         if length == 0 and self.accuracy <= FINEST:
             return point, True
         self.learn(point, moved, length)

@@ -207,17 +207,16 @@ class Fit:
 
     def attributes(self) -> dict[str, Any]:
         """Return the fitted attributes: numbers for one output, arrays for several."""
-
-        def shown(values):
-            return values if values.size > 1 else values[0].item()
-
+        per_output = {
+            "n_iter_": self.n_iter,
+            "objective_": self.objective_value,
+            "dual_gap_": self.dual_gap,
+        }
         return {
             **self.model.attributes(),
             **self.objective.attributes(self.scales),
             "solver_": self.solver,
-            "n_iter_": shown(self.n_iter),
-            "objective_": shown(self.objective_value),
-            "dual_gap_": shown(self.dual_gap),
+            **{k: v if v.size > 1 else v[0].item() for k, v in per_output.items()},
             **self.calibrated,
         }
 
