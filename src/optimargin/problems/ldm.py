@@ -38,6 +38,7 @@ from optimargin.problems.base import Iterate, NoMinimumError, UnboundedError
 from optimargin.targets import LABELS
 
 _INSEPARABLE = 1e-7  # margins below this share of the largest norm count as zero
+_ROUNDING = 1e-12  # of margins that have to be one
 
 
 @dataclass(frozen=True)
@@ -139,8 +140,14 @@ class LDMProblem:
         mean = float(self.weight @ margin)
         variance = float(self.weight @ np.square(margin - mean))
         value = 0.5 * squared_norm + self.lambda1 * variance - self.lambda2 * mean
-        hinge = float(self.weight @ np.maximum(0.0, 1.0 - margin))
-        return value + (self.C * hinge if hinge else 0.0)
+        slack = 1.0 - margin
+        if self.is_hard:
+            return np.inf if self._misses(slack) else value
+        return value + self.C * float(self.weight @ np.maximum(0.0, slack))
+
+    def _misses(self, slack):
+        """Return whether some margin is below one by more than rounding."""
+        return bool((slack > _ROUNDING).any())
 
     def objective_at(self, coef, intercept):
         """Return the objective of these numbers."""
@@ -179,7 +186,7 @@ class LDMProblem:
         terms = -(box_dual - self.lower) * slack
         lost = slack > 0
         if self.is_hard:
-            return np.inf if (slack > 1e-12).any() else float(np.maximum(terms, 0.0).sum())
+            return np.inf if self._misses(slack) else float(np.maximum(terms, 0.0).sum())
         terms[lost] += self.C * self.weight[lost] * slack[lost]
         return float(np.maximum(terms, 0.0).sum())
 

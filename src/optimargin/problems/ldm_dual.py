@@ -13,6 +13,7 @@ B is the label vector; with an intercept, the indicators of the two classes, and
 one factor every class of a multi-class problem.
 """
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,8 +22,24 @@ from scipy.linalg import cho_factor, cho_solve, eigh, lapack
 from optimargin.problems.ldm import LDMProblem
 
 
-class CholeskyShrinkage:
-    """``S = G' (I + a G')^-1`` by a Cholesky factor: the cheapest for one a.
+class Shrinkage(ABC):
+    """``S = G' (I + a G')^-1`` of one Gram matrix; the last one is kept, for further classes."""
+
+    _a = None
+
+    def __call__(self, a):
+        """Return ``(S, solve)``, where ``solve(R)`` is ``(I + a G')^-1 R``."""
+        if a != self._a:
+            self._a, self._made = a, self._make(a)
+        return self._made
+
+    @abstractmethod
+    def _make(self, a):
+        """Return the same, computed."""
+
+
+class CholeskyShrinkage(Shrinkage):
+    """The same by a Cholesky factor: the cheapest for one a.
 
     Parameters
     ----------
@@ -33,8 +50,7 @@ class CholeskyShrinkage:
     def __init__(self, gram):
         self.gram = gram
 
-    def __call__(self, a):
-        """Return ``(S, solve)``, where ``solve(R)`` is ``(I + a G')^-1 R``."""
+    def _make(self, a):
         if a == 0:
             return self.gram, lambda R: R
         n_samples = self.gram.shape[0]
@@ -56,8 +72,8 @@ class CholeskyShrinkage:
         return S, solve
 
 
-class EighShrinkage:
-    """``S = G' (I + a G')^-1`` by an eigendecomposition: one for all a.
+class EighShrinkage(Shrinkage):
+    """The same by an eigendecomposition: one for all a.
 
     Parameters
     ----------
@@ -68,8 +84,7 @@ class EighShrinkage:
         values, self.vectors = eigh(gram, check_finite=False)
         self.values = np.maximum(values, 0.0)
 
-    def __call__(self, a):
-        """Return ``(S, solve)``, where ``solve(R)`` is ``(I + a G')^-1 R``."""
+    def _make(self, a):
         shrunk = 1.0 / (1.0 + a * self.values)
         S = (self.vectors * (self.values * shrunk)) @ self.vectors.T
 
@@ -111,8 +126,8 @@ class LDMDual:
         Parameters
         ----------
         problem : LDMProblem
-        shrinkage : callable, default=None
-            `EighShrinkage` of the scaled Gram matrix where it is shared by many problems.
+        shrinkage : Shrinkage, default=None
+            That of the scaled Gram matrix, where problems share it.
         """
         weight, y = problem.weight, problem.y
         root = np.sqrt(weight)

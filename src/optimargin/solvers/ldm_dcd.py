@@ -72,21 +72,22 @@ class LDMDualCD(Solver):
         d, c = (problem.lower, 0.0) if start is None else start
         d = np.clip(d, problem.lower, problem.upper)
         descent, pulls, scale, anchor = self._descent(system, d, c)
-        best, total, n_iter = None, 0, 0
+        best, total, n_iter, is_tried = None, 0, 0, False
         attempts = list(accumulate(_EPOCHS))
         for n_iter in self.iterations():
-            idle = descent.epoch() == 0 and not descent.is_shrunk
+            is_still = descent.epoch() == 0
+            is_tried &= is_still  # while nothing moves, the face stays the same
             if anchor:
                 descent.intercept = scale * (pulls.sum() + anchor * descent.intercept)
-            if n_iter not in attempts and not idle and n_iter < self.max_iter:
-                continue
-            best = self._better(best, system, problem.y * pulls)
-            total = n_iter
-            if best.relative_gap <= min(self.tol, _EXACT_GAP):
-                return best, n_iter
+            is_idle = is_still and not descent.is_shrunk
+            if not is_tried and (n_iter in attempts or is_idle or n_iter == self.max_iter):
+                best, total = self._better(best, system, problem.y * pulls), n_iter
+                if best.relative_gap <= min(self.tol, _EXACT_GAP):
+                    return best, n_iter
+                is_tried = True
+                descent.unshrink()
             if n_iter >= attempts[-1]:
                 break
-            descent.unshrink()
         if self.stopped:
             return self._better(best, system, problem.y * pulls), n_iter
         if best is not None and best.relative_gap <= self.tol:

@@ -73,6 +73,7 @@ _MOST_LANDMARKS = 1000
 _DOUBLE_LANDMARKS_UP_TO = 1500  # samples up to which double precision costs little
 _LANDMARK_VALUES = 4e7  # kernel values up to which some copies of them fit into a gigabyte
 _PAIRS_OPERATIONS = 3e10  # of folds of all pairs of classes at one point of a search
+_LDM_SEARCH_OPERATIONS = 1e9  # of a factorisation per class at one point of a search
 _SEARCH_OVER_SAMPLES = 2000  # whose matrix is inverted at every point of a search
 _SEARCH_OVER_FEATURES = 20_000  # samples of sparse rows
 _SEARCH_FIRST = 1000  # samples of many features, before all of them choose the penalty
@@ -334,7 +335,7 @@ def plan_search_samples(objective_type, X, n_asked: Sequence[int], kernel) -> fl
     classes, which share nothing.
     """
     if not issubclass(objective_type, AdditiveObjective):
-        return np.inf
+        return np.inf if kernel.is_linear else (_LDM_SEARCH_OPERATIONS / len(n_asked)) ** (1 / 3)
     n_samples = X.shape[0]
     plan = plan_folds(objective_type, X, n_asked, kernel)
     if min(n_asked) < n_samples and kernel.has_width:
