@@ -390,7 +390,7 @@ def _errors(problem, solution, prepared, kept, intercept):
     far = abs(intercept)  # from zero, where decision values of centred rows are
 
     def of_decision(error, lengths):
-        """Return what errors of decision values do to samples whose features are so long."""
+        """Return what errors of decision values do; samples have features of these lengths."""
         in_value = pull @ error + smoothness * (weight @ np.square(error))
         moved = 2 * smoothness * weight * error + _GROWTH * ROUNDING_FLOOR * pull
         return in_value, np.sum(moved * lengths)
@@ -398,29 +398,28 @@ def _errors(problem, solution, prepared, kept, intercept):
     if kernel is None:
         center = np.zeros(X.shape[1]) if design.center is None else np.abs(design.center)
         far += center @ size
-        if not hasattr(design, "features"):
-            # Sums over samples of products with norms of rows, by the inequality of Cauchy.
-            length = np.sqrt(prepared.square + X.shape[0] * (center @ center))
-            share, norm = np.sqrt(weight.max(initial=0.0)), np.linalg.norm(pull)
-            reach = growth * np.linalg.norm(kept) * length
-            error = share * reach + growth * far
-            in_value = norm * reach + pull.sum() * growth * far + smoothness * error**2
-            in_gradient = share * length * 2 * smoothness * error + growth * norm * length
-            yield WITH_ROUNDING, in_value, in_gradient
-            highest = abs(X).max(axis=0)
-            highest = highest.toarray().ravel() if issparse(X) else highest
-            highest = highest.astype(np.float64) + center
-            error = np.full(pull.size, growth * (highest @ size + far))
-            yield WITH_ROUNDING, *of_decision(error, np.linalg.norm(highest))
-            return
+    if kernel is None and not hasattr(design, "features"):
+        # Sums over samples of products with norms of rows, by the inequality of Cauchy.
+        length = np.sqrt(prepared.square + X.shape[0] * (center @ center))
+        share, norm = np.sqrt(weight.max(initial=0.0)), np.linalg.norm(pull)
+        reach = growth * np.linalg.norm(kept) * length
+        error = share * reach + growth * far
+        in_value = norm * reach + pull.sum() * growth * far + smoothness * error**2
+        in_gradient = share * length * 2 * smoothness * error + growth * norm * length
+        yield WITH_ROUNDING, in_value, in_gradient
+        highest = abs(X).max(axis=0)
+        highest = (highest.toarray().ravel() if issparse(X) else highest) + center
+        error = np.full(pull.size, growth * (highest @ size + far))
+        yield WITH_ROUNDING, *of_decision(error, np.linalg.norm(highest))
+        return
+    if kernel is None:
         size = np.abs(solution.coef) / scale.unit
-    design = _finest(problem).design
     if isinstance(kernel, RadialKernel):
         # The exponent of a value is rounded by a multiple of both squared norms.
         norms = PreparedKernel(kernel, X, np.float64).rounding_scale()
         error, lengths = norms * size.sum() + norms @ size, np.ones(1)
     else:
-        squares = design.squared_norms
+        squares = _finest(problem).design.squared_norms
         if kernel is not None and kernel.is_prepared:
             squares = PreparedKernel(kernel, X, np.float64).diagonal()
         lengths = np.sqrt(np.abs(squares))
@@ -428,15 +427,19 @@ def _errors(problem, solution, prepared, kept, intercept):
     error = growth * (error + far)
     yield WITH_ROUNDING, *of_decision(error, lengths)
     is_wider = np.finfo(_LONG).eps < ROUNDING_FLOOR
-    if solution.decision is None or not (_has_formula(kernel) and is_wider):
-        return
-    spaced = np.arange(0, pull.size, max(pull.size // _PROBED_ROWS, 1))
+    if solution.decision is not None and _has_formula(kernel) and is_wider:
+        seen = (solution.decision - scale.center) / scale.unit - intercept
+        share = _measured_share(kernel, X, kept, seen, error)
+        yield ESTIMATED, *of_decision(share * error, lengths)
+
+
+def _measured_share(kernel, X, coef, decision, error):
+    """Return the largest share of a bound on errors of decision values, as seen on some rows."""
+    spaced = np.arange(0, error.size, max(error.size // _PROBED_ROWS, 1))
     rows = np.union1d(spaced, np.argsort(error, kind="stable")[-_PROBED_ROWS:])
-    exact = _long_values(kernel, X, design, rows) @ kept.astype(_LONG) + intercept
-    seen = (solution.decision[rows] - scale.center) / scale.unit
+    exact = _long_values(kernel, X, rows) @ coef.astype(_LONG)
     tiny = np.finfo(np.float64).tiny  # where all coefficients are zero
-    share = _MARGIN * np.max(np.abs(exact - seen) / (error[rows] + tiny), initial=0.0)
-    yield ESTIMATED, *of_decision(float(share) * error, lengths)
+    return float(_MARGIN * np.max(np.abs(exact - decision[rows]) / (error[rows] + tiny)))
 
 
 # ---------------------------------------------------------------- extended precision
@@ -476,10 +479,8 @@ class _LongRows:
             yield part, rows if center is None else rows - center
 
 
-def _long_values(kernel, X, design, rows):
-    """Return kernel values of rows; those that are given, by a matrix or a function, are exact."""
-    if not _has_formula(kernel):
-        return design.columns(rows).T.astype(_LONG)
+def _long_values(kernel, X, rows):
+    """Return values of a kernel with a formula between rows and all samples."""
     Z = (X.toarray() if issparse(X) else X).astype(_LONG)
     if isinstance(kernel, InnerProductKernel):
         return kernel.of_products(Z[rows] @ Z.T)
@@ -505,7 +506,11 @@ def _with_long_gap(problem, solution, prepared, kept, intercept, in_value):
     problem, kept = _finest(problem), kept.astype(_LONG)
     is_gram = kernel is not None and not kernel.is_linear
     if is_gram:
-        values = _long_values(kernel, X, problem.design, np.arange(X.shape[0]))
+        every = np.arange(X.shape[0])
+        if _has_formula(kernel):
+            values = _long_values(kernel, X, every)
+        else:  # those that are given, by a matrix or a function, are exact
+            values = problem.design.columns(every)
         rows = _LongRows(values, centred=False)
     else:
         kept = kept if kernel is None else _LongRows(X, centred=False).represent(kept)

@@ -470,6 +470,7 @@ def _plan_kernel(X, objective, kernel, options):
     curvature = objective.loss().smoothness / n_samples
     is_easy = _is_easy_descent(curvature, objective, kernel, options)
     fixed_point = options.tol >= _FIXED_POINT_TOL and curvature <= _FIXED_POINT_CURVATURE
+    tile_dtype = np.dtype(np.uint16 if fixed_point else np.float32)
     tile_bytes = TileDesign.n_bytes(n_samples, fixed_point=fixed_point)
     solver = options.solver
     if solver == "auto":
@@ -492,8 +493,7 @@ def _plan_kernel(X, objective, kernel, options):
     check_exact_size(n_samples, options)
     if solver == "bcd":
         _check_blocks(kernel, n_samples, tile_bytes, options)
-        dtype = np.dtype(np.uint16 if fixed_point else np.float32)
-        return Plan(solver, "tiles", dtype, options.max_bytes)
+        return Plan(solver, "tiles", tile_dtype, options.max_bytes)
     if solver == "newton" or not kernel.is_positive_semidefinite:
         return Plan(solver, "gram", max_bytes=options.max_bytes, solver_options=exactly)
     if solver == "newton_cg":
