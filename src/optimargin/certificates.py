@@ -412,8 +412,7 @@ def _errors(problem, solution, prepared, kept, intercept):
         error = np.full(pull.size, growth * (highest @ size + far))
         yield WITH_ROUNDING, *of_decision(error, np.linalg.norm(highest))
         return
-    if kernel is None:
-        size = np.abs(solution.coef) / scale.unit
+    size = size if kernel is not None else np.abs(solution.coef) / scale.unit
     if isinstance(kernel, RadialKernel):
         # The exponent of a value is rounded by a multiple of both squared norms.
         norms = PreparedKernel(kernel, X, np.float64).rounding_scale()
