@@ -42,7 +42,7 @@ from functools import cached_property
 import numpy as np
 from scipy.sparse import issparse
 
-from optimargin._line_search import line_search
+from optimargin._linalg import line_search
 from optimargin.kernels import PreparedKernel
 from optimargin.kernels.base import InnerProductKernel, RadialKernel
 

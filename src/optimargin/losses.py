@@ -18,7 +18,7 @@ import numpy as np
 
 from optimargin._core._coordinate_descent import BandStep, PythonStep
 from optimargin._core._losses import band_derivatives, band_evaluate
-from optimargin._line_search import line_search
+from optimargin._linalg import line_search
 from optimargin._threads import n_threads_for
 
 _OPERATIONS = 20  # that one sample takes

@@ -19,7 +19,7 @@ from functools import cached_property
 
 import numpy as np
 
-from optimargin._line_search import line_search
+from optimargin._linalg import line_search
 from optimargin.certificates import gap_floor_of_labels
 from optimargin.designs.base import Design
 from optimargin.losses import Loss

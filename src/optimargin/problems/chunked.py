@@ -21,7 +21,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from optimargin._line_search import line_search
 from optimargin.certificates import GAP_FLOOR, gap_floor_of_labels
 from optimargin.problems import chunk_tasks
 from optimargin.problems.base import Iterate, NotFiniteError
@@ -175,18 +174,9 @@ class ChunkedProblem:
             (self._whitening.for_rows(coef_step), intercept_step),
             _LENGTHS,
         )
-        lengths = np.append(0.0, _LENGTHS)
         penalty = point.coef @ coef_step + _LENGTHS * (coef_step @ coef_step)
-        values = np.append(slope, loss_slopes + penalty)
-        seconds = np.diff(values) / np.diff(lengths)
-
-        def derivatives(length):
-            k = min(np.searchsorted(lengths, length, side="right") - 1, seconds.size - 1)
-            return values[k] + seconds[k] * (length - lengths[k]), 0.0, seconds[k]
-
-        if values[-1] <= 0:
-            return lengths[-1]
-        return line_search(derivatives, start=1.0, low=0.0, high=lengths[-1])
+        slopes = np.maximum.accumulate(np.append(slope, loss_slopes + penalty))
+        return float(np.interp(0.0, slopes, np.append(0.0, _LENGTHS)))
 
     def _reduce(self, function, *arguments):
         return self._ask(chunk_tasks.Request(function, self._output, self.loss, arguments))

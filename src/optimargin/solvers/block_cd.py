@@ -33,7 +33,7 @@ import numpy as np
 
 from optimargin._core import _tiles
 from optimargin._core._tiles import TILE_SIZE
-from optimargin._line_search import line_search
+from optimargin._linalg import line_search
 from optimargin._threads import n_threads_for
 from optimargin.certificates import coefficient_gap, relative_gap
 from optimargin.designs.tiles import TileDesign
