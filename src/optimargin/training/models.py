@@ -2,19 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, singledispatch
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from sklearn.utils.extmath import safe_sparse_dot
 
 from optimargin.certificates import ROUNDING_FLOOR
-from optimargin.designs import (
-    LINEAR_DESIGNS,
-    FeatureDesign,
-    LandmarkDesign,
-    LinearGramDesign,
-)
+from optimargin.designs import LINEAR_DESIGNS, LandmarkDesign
 from optimargin.designs.base import SampleSpaceDesign
 from optimargin.kernels import Kernel, kernel_product
 from optimargin.objectives import Objective
@@ -221,7 +216,6 @@ class Fit:
         }
 
 
-@singledispatch
 def coefficients_of(design, model, problem, k, rows):
     """Return output `k` of a model as coefficients of a design, and the intercept.
 
@@ -236,29 +230,19 @@ def coefficients_of(design, model, problem, k, rows):
     rows : ndarray of shape (n_samples,)
         Indices of the design's samples in the training data.
     """
-    raise TypeError(f"A model cannot be expressed in a {type(design).__name__}.")
-
-
-@coefficients_of.register
-def _(design: FeatureDesign | LinearGramDesign, model, problem, k, rows):
-    w, intercept = _standardised(problem, model.coef[k], model.intercept[k])
-    return design.from_features(w, intercept, problem)
-
-
-@coefficients_of.register
-def _(design: LandmarkDesign, model, problem, k, rows):
-    coef, intercept = _standardised(problem, model.dual_coef[k], model.intercept[k])
-    return design.from_landmark_coefficients(coef), intercept
-
-
-@coefficients_of.register
-def _(design: SampleSpaceDesign, model, problem, k, rows):
-    return _standardised(problem, sample_pulls(model, k, rows), model.intercept[k])
-
-
-def _standardised(problem, coef, intercept):
-    """Return coefficients and intercept in units of the problem's targets, in double precision."""
-    return problem.target.scale.standardised(coef.astype(np.float64), float(intercept))
+    is_linear, over_landmarks = (isinstance(design, d) for d in (LINEAR_DESIGNS, LandmarkDesign))
+    if not (is_linear or over_landmarks or isinstance(design, SampleSpaceDesign)):
+        raise TypeError(f"A model cannot be expressed in a {type(design).__name__}.")
+    if is_linear:
+        coef = model.coef[k]
+    else:
+        coef = model.dual_coef[k] if over_landmarks else sample_pulls(model, k, rows)
+    # In the units of the problem's targets, in double precision.
+    coef, intercept = coef.astype(np.float64), float(model.intercept[k])
+    coef, intercept = problem.scale.standardised(coef, intercept)
+    if is_linear:
+        return design.from_features(coef, intercept, problem)
+    return design.from_landmark_coefficients(coef) if over_landmarks else coef, intercept
 
 
 def sample_pulls(model, k, rows):
