@@ -7,6 +7,7 @@ and returns sums over its rows; `add` joins the results of several chunks. Nothi
 between calls.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +16,7 @@ import scipy.sparse as sp
 
 from optimargin._checks import check_sparse
 from optimargin.designs.features import FeatureDesign, canonical
-from optimargin.kernels import Kernel, PreparedKernel
+from optimargin.kernels import PreparedKernel
 
 
 def as_rows(X):
@@ -37,24 +38,9 @@ def columns_of(chunk):
     return X, y, weight
 
 
-@dataclass(frozen=True)
-class LandmarkFeatures:
-    """Rows as their kernel values with landmarks.
-
-    Attributes
-    ----------
-    kernel : Kernel
-    landmarks : {ndarray, CSR} of shape (n_landmarks, n_features)
-    dtype : numpy dtype
-    """
-
-    kernel: Kernel
-    landmarks: Any
-    dtype: Any
-
-    def __call__(self, X):
-        """Return the kernel values of shape (n_rows, n_landmarks)."""
-        return PreparedKernel(self.kernel, self.landmarks, self.dtype).against(X)
+def landmark_values(kernel, landmarks, dtype, X):
+    """Return the kernel values of rows with landmarks, of shape (n_rows, n_landmarks)."""
+    return PreparedKernel(kernel, landmarks, dtype).against(X)
 
 
 @dataclass(frozen=True)
@@ -65,12 +51,13 @@ class ChunkReader:
     ----------
     task : Task
         Knows what y means; its targets are normalised over all chunks.
-    features : LandmarkFeatures or None
+    features : callable or None
+        Returns the features of rows; by default they are features themselves.
     center : ndarray of shape (n_features,) or None
     """
 
     task: Any
-    features: LandmarkFeatures | None = None
+    features: Callable | None = None
     center: np.ndarray | None = None
 
     def read(self, chunk):

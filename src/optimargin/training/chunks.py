@@ -27,9 +27,9 @@ from optimargin.kernels.widths import OF_VARIANCE, gamma_of_variance
 from optimargin.problems import ChunkedProblem
 from optimargin.problems.chunk_tasks import (
     ChunkReader,
-    LandmarkFeatures,
     as_rows,
     columns_of,
+    landmark_values,
     serve,
 )
 from optimargin.solvers import ChunkedNewton, Newton
@@ -263,7 +263,7 @@ class _ChunkedTraining:
         # The largest kernel value of a row with itself, given the largest norm of a row.
         longest = PreparedKernel(kernel, np.array([[data.largest_norm]])).diagonal()
         solutions = self._solve(
-            ChunkReader(self.task, LandmarkFeatures(kernel, landmarks, dtype)),
+            ChunkReader(self.task, partial(landmark_values, kernel, landmarks, dtype)),
             Whitening(chosen.factor),
             "newton",
             self._starts(design, targets),
