@@ -480,11 +480,21 @@ class _LongRows:
 
 def _long_values(kernel, X, rows):
     """Return values of a kernel with a formula between rows and all samples."""
-    Z = (X.toarray() if issparse(X) else X).astype(_LONG)
-    if isinstance(kernel, InnerProductKernel):
-        return kernel.of_products(Z[rows] @ Z.T)
-    Z *= np.sqrt(np.asarray(kernel.gamma, dtype=_LONG))
-    return np.stack([kernel.profile(np.square(Z - Z[i]).sum(axis=1)) for i in rows])
+    own, n_block = _long_dense(X[rows]), max(_BLOCK_ELEMENTS // X.shape[1], 1)
+    blocks = []
+    for first in range(0, X.shape[0], n_block):
+        Z = _long_dense(X[first : first + n_block])
+        if isinstance(kernel, InnerProductKernel):
+            blocks.append(kernel.of_products(own @ Z.T))
+        else:
+            gamma = np.asarray(kernel.gamma, dtype=_LONG)
+            squares = [(gamma * np.square(Z - row)).sum(axis=1) for row in own]
+            blocks.append(kernel.profile(np.stack(squares)))
+    return np.concatenate(blocks, axis=1)
+
+
+def _long_dense(X):
+    return (X.toarray() if issparse(X) else X).astype(_LONG)
 
 
 def _has_formula(kernel):
