@@ -363,8 +363,9 @@ def _added_by_rounding(problem, solution, errors):
     norm = np.sqrt(2 * max(solution.dual_gap, 0.0) * objective)
     least = np.inf, np.inf, WITH_ROUNDING
     for how, in_value, in_gradient in errors:
-        added = (in_value + in_gradient * (norm + in_gradient)) / objective
-        least = min(least, (float(added), float(in_value), how))
+        bound = float(in_value + in_gradient * (norm + in_gradient))
+        added = bound / objective if objective > 0 else np.inf if bound else 0.0
+        least = min(least, (added, float(in_value), how))
         if least[0] <= _NEGLIGIBLE:
             break
     return least

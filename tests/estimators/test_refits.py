@@ -10,7 +10,6 @@ from sklearn.model_selection import KFold
 from optimargin import LinearODMClassifier, LinearODMClassifierCV, ODMClassifier
 from optimargin.chunks import ArrayChunks
 from optimargin.io import load_model, save_model
-from optimargin.training import chunks as chunked_training
 from tests.cases import two_classes
 
 pytestmark = [pytest.mark.quick, pytest.mark.numbers]
@@ -64,7 +63,7 @@ def test_threads_of_a_fit_to_chunks_end_when_one_cannot_start(monkeypatch):
             started.append(self)
             super().start()
 
-    monkeypatch.setattr(chunked_training, "Thread", Unwilling)
+    monkeypatch.setattr("concurrent.futures.thread.threading.Thread", Unwilling)
     y = np.digitize(X[:, 0], [0.0, 0.5, 1.0])
     with pytest.raises(RuntimeError, match="new thread"):
         LinearODMClassifier().fit_chunks(ArrayChunks(X, y, chunk_rows=20))

@@ -401,10 +401,10 @@ class Rounds:
             return answer
 
         with ThreadPoolExecutor(len(outputs)) as pool:
-            futures = [pool.submit(solve, output, partial(ask, output)) for output in outputs]
-            for future in futures:
-                future.add_done_callback(lambda done: told.put((None, done)))
             try:
+                futures = [pool.submit(solve, output, partial(ask, output)) for output in outputs]
+                for future in futures:
+                    future.add_done_callback(lambda done: told.put((None, done)))
                 n_running = len(outputs)
                 while n_running:
                     asked: dict = {}

@@ -76,7 +76,7 @@ def fit_together(prepared, options, start, request) -> Fit:
     fits: list[Fit] = []
     while plan is not None:
         stated = state(prepared, plan, options, request, None if fits else start)
-        solutions = solve(stated, prepared, options, plan, request)
+        solutions = solve_all(stated, prepared, options, plan, request)
         if stated.landmarks is None:  # else the gap is that of the problem over landmarks
             solutions = [
                 certified(problem, solution, prepared, stated.projector)
@@ -136,7 +136,7 @@ def state(prepared, plan, options, request, start) -> Stated:
     return Stated(made.design, problems, starts, made.projector)
 
 
-def solve(stated, prepared, options, plan, request):
+def solve_all(stated, prepared, options, plan, request):
     """Return one solution per problem, in the units of y."""
     problems, starts, problem_of = stated.problems, stated.starts, request.progress.problem
     solver_type = prepared.objective.solvers[plan.solver]
