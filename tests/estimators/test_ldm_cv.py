@@ -17,9 +17,11 @@ from optimargin.designs.gram import centred_products
 from optimargin.held_out.engine import LinearData
 from optimargin.held_out.ldm import LDMRefitter, LDMSampleRefitter
 from optimargin.held_out.refitter import GramTest
+from optimargin.kernels import KernelChoice
 from optimargin.objectives import LDM
 from optimargin.selection.grid import Grid
-from optimargin.solvers import InteriorPoint
+from optimargin.solvers import InteriorPoint, ldm_dcd
+from optimargin.training.plan import plan_search_samples
 from tests.cases import labels_target
 
 pytestmark = pytest.mark.numbers
@@ -166,3 +168,30 @@ def test_unbounded_points_are_named():
     model = LDMClassifierCV(Cs=[0.1], lambda1s=[0], lambda2s=[10], widths=[1])
     with pytest.raises(ValueError, match=r"lambda1=0 and an intercept, lambda2=10"):
         model.fit(X[rows], y[rows])
+
+
+@pytest.mark.parametrize("kind", ["constant", "noise"])
+def test_a_face_is_not_tried_again_and_again(kind, monkeypatch):
+    rng = np.random.default_rng(0)
+    X = np.ones((60, 3)) if kind == "constant" else rng.normal(size=(60, 3))
+    calls = {"solve": 0, "face": 0}
+
+    def counted(owner, name, what):
+        function = getattr(owner, name)
+
+        def call(*args, **kwargs):
+            calls[what] += 1
+            return function(*args, **kwargs)
+
+        monkeypatch.setattr(owner, name, call)
+
+    counted(ldm_dcd.LDMDualCD, "solve_system", "solve")
+    counted(ldm_dcd, "finish_on_face", "face")
+    LDMClassifierCV(max_evals=10).fit(X, rng.permutation(np.repeat([0, 1, 2], 20)))
+    assert calls["solve"] <= calls["face"] <= 6 * calls["solve"]
+
+
+def test_searches_of_many_classes_look_at_fewer_samples():
+    X = np.zeros((2000, 2))
+    sizes = [plan_search_samples(LDM, X, [2000] * k, KernelChoice("rbf").kind) for k in (1, 3, 10)]
+    assert [int(size) for size in sizes] == [736, 510, 341]

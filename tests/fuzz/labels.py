@@ -47,7 +47,7 @@ def labels(rng):
         known = {text: _class_of(text, load_model(model).classes_) for text in chosen}
         if None in known.values() or len(set(known.values())) < len(chosen):
             return found | {"failure": f"classes are not those written: {known}"}
-        other = str(rng.choice([text for family in _FAMILIES for text in family]))
+        other = _as_read(str(rng.choice([text for family in _FAMILIES for text in family])))
         new = [rows[k] for k in rng.permutation(len(rows))[: rng.integers(1, len(rows))]]
         if rng.random() < 0.5:
             new.append((0.0, other))
@@ -83,12 +83,14 @@ def _choice(rng):
     if rng.random() < 0.3:
         other = _FAMILIES[rng.integers(len(_FAMILIES))]
         texts.append(other[rng.integers(len(other))])
-    read = {}  # blanks around a cell, its quotes and the apostrophe of write_data are not the label
-    for text in texts:
-        label = text.strip().strip('"')
-        label = label[1:] if label.startswith("'-") else label
-        read.setdefault(label, None)
+    read = dict.fromkeys(map(_as_read, texts))
     return list(read) if len(read) > 1 else ["a", "b"]
+
+
+def _as_read(text):
+    """Return a label without blanks around it, its quotes and the apostrophe of write_data."""
+    label = text.strip().strip('"')
+    return label[1:] if label.startswith("'-") else label
 
 
 def _write(path, rows, rng):

@@ -29,6 +29,7 @@ from optimargin.solvers.ldm_systems import SampleSystem
 
 _EPOCHS = (10, 20, 40, 80, 160)  # of descent between two attempts on a face
 _FACE_ROUNDS = 6
+_GAIN = 0.1  # of the gap, by an attempt, for descent to go on
 _EXACT_GAP = 1e-12
 _LINEAR_EPOCHS = 50
 INTERIOR_UP_TO = 1000  # features up to which a matrix of their size is no burden
@@ -81,9 +82,12 @@ class LDMDualCD(Solver):
                 descent.intercept = scale * (pulls.sum() + anchor * descent.intercept)
             is_idle = is_still and not descent.is_shrunk
             if not is_tried and (n_iter in attempts or is_idle or n_iter == self.max_iter):
+                before = np.inf if best is None else best.relative_gap
                 best, total = self._better(best, system, problem.y * pulls), n_iter
                 if best.relative_gap <= min(self.tol, _EXACT_GAP):
                     return best, n_iter
+                if not best.relative_gap < _GAIN * before:
+                    break
                 is_tried = True
                 descent.unshrink()
             if n_iter >= attempts[-1]:
