@@ -27,7 +27,7 @@ from optimargin import (
     ODMClassifier,
     ODMClassifierCV,
 )
-from optimargin.estimators import _doc_link
+from optimargin.estimators import _documentation
 
 ESTIMATORS = [
     ODMClassifier(),
@@ -198,7 +198,7 @@ def test_html_shows_the_parameters_and_links_to_the_page(estimator, monkeypatch)
     assert name in estimator._repr_html_()
     assert 'href="https://scikit-learn.org' not in estimator._repr_html_()
     home = "https://docs.example"
-    monkeypatch.setattr(_doc_link, "documentation_url", lambda: home)
+    monkeypatch.setattr(_documentation, "documentation_url", lambda: home)
     page = f"{home}/generated/optimargin.{name}.html"
     assert clone(estimator)._get_doc_link() == page
     assert page in make_pipeline(StandardScaler(), clone(estimator))._repr_html_()
@@ -210,8 +210,8 @@ def test_the_address_comes_from_the_metadata(monkeypatch):
     about = Message()
     about["Project-URL"] = "Source, https://source.example"
     about["Project-URL"] = "Documentation, https://docs.example/"
-    monkeypatch.setattr(_doc_link, "metadata", lambda name: about)
-    assert _doc_link.documentation_url.__wrapped__() == "https://docs.example"
+    monkeypatch.setattr(_documentation, "metadata", lambda name: about)
+    assert _documentation.documentation_url.__wrapped__() == "https://docs.example"
 
 
 @pytest.mark.parametrize(

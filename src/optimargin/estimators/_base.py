@@ -15,7 +15,7 @@ from optimargin._checks import check_sparse, check_weights
 from optimargin._threads import blas_threads_for
 from optimargin.designs import canonical
 from optimargin.estimators._callbacks import CallbackSupportMixin, FitTasks
-from optimargin.estimators._doc_link import DocLinkMixin
+from optimargin.estimators._documentation import DocLinkMixin
 from optimargin.estimators._store import StoreMixin
 from optimargin.estimators._words import explained, notify_user, warn_if_short
 from optimargin.kernels import KernelChoice
@@ -57,6 +57,30 @@ class BaseLearner(StoreMixin, DocLinkMixin, CallbackSupportMixin, BaseEstimator,
     """Validate, train, store.
 
     A subclass says what the objective is, what form the model has, and what y means.
+
+    Parameters
+    ----------
+    fit_intercept : bool, default=True
+        Whether to fit an intercept; it is not penalised.
+    tol : float
+        The fit ends once the certified duality gap, relative to the objective, is at most
+        `tol`.
+    max_iter : int, default=1000
+        Limit on Newton steps or passes over the data.
+    random_state : int, RandomState instance or None, default=None
+        For the order of samples in "dcd", and for landmarks.
+        None is a fixed seed: the same data give the same model.
+
+    Attributes
+    ----------
+    C1_, C2_ : float
+        The values of `C1` and `C2` that were used.
+    solver_ : str
+        The solver that was used.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Names of the features, where the data have names that are all strings.
     """
 
     _parameter_constraints: dict = {

@@ -35,7 +35,27 @@ def no_probabilities():
 
 
 class Classifier(ClassifierMixin, BaseLearner):
-    """Labels become targets, scores become labels; what is between is `train`."""
+    """Labels become targets, scores become labels; what is between is `train`.
+
+    Parameters
+    ----------
+    class_weight : dict or "balanced", default=None
+        Factors of the sample weights, by class. "balanced" makes the weights of all classes
+        sum to the same.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The class labels.
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+        The intercepts.
+    n_iter_ : int or ndarray of shape (n_classes,)
+        Newton steps or passes over the data; with more than two classes one number per class.
+    objective_ : float or ndarray of shape (n_classes,)
+        The minimum found.
+    dual_gap_ : float or ndarray of shape (n_classes,)
+        The certified relative duality gap: no model has an objective lower by more than that.
+    """
 
     _parameter_constraints: dict = {
         **BaseLearner._parameter_constraints,
@@ -142,7 +162,22 @@ class Classifier(ClassifierMixin, BaseLearner):
 
 
 class PairwiseClassifier(Classifier):
-    """A classifier that may have an output per pair of classes."""
+    """A classifier that may have an output per pair of classes.
+
+    Parameters
+    ----------
+    multi_class : {"auto", "ovr", "ovo"}, default="auto"
+        How more than two classes are told apart. "ovr" fits a function per class, against the
+        rest. "ovo" fits one per pair of classes, to their samples alone, with the penalties per
+        sample of the whole; pairs vote, and `decision_function` has the votes for each class plus
+        less than half a vote for the sum of its values. "auto" is "ovo", which is more accurate
+        and faster, and "ovr" for landmarks, chunks and streams. Two classes are the same with all.
+
+    Attributes
+    ----------
+    intercept_ : ndarray of shape (1,), (n_classes,) or (n_pairs,)
+        The intercepts.
+    """
 
     _parameter_constraints: dict = {**Classifier._parameter_constraints, **MULTI_CLASS}
 

@@ -58,7 +58,13 @@ class LinearForm(BaseLearner):
 
 
 class WarmLinearForm(LinearForm):
-    """A linear model that may start where it is."""
+    """A linear model that may start where it is.
+
+    Parameters
+    ----------
+    warm_start : bool, default=False
+        Start the next `fit` at the current coefficients.
+    """
 
     def _start(self, n_outputs, n_features):
         if not (self.warm_start and hasattr(self, "coef_")):
@@ -70,7 +76,23 @@ class WarmLinearForm(LinearForm):
 
 
 class KernelForm(BaseLearner):
-    """A model with coefficients of support vectors."""
+    """A model with coefficients of support vectors.
+
+    Parameters
+    ----------
+    kernel : {"linear", "rbf", "poly", "sigmoid", "precomputed"} or callable, default="rbf"
+        The kernel, as for `sklearn.svm.SVC`. A callable takes two matrices and returns the
+        matrix of kernel values between their rows.
+    degree : float, default=3
+        Degree of "poly"; at least 0.
+    coef0 : float, default=0.0
+        Constant term of "poly" and "sigmoid".
+
+    Attributes
+    ----------
+    gamma_ : float or ndarray of shape (n_features,)
+        The value of `gamma` that was used, for kernels that have one.
+    """
 
     _parameter_constraints: dict = KERNEL_CONSTRAINTS
 
@@ -110,7 +132,32 @@ class KernelForm(BaseLearner):
 
 
 class LandmarkForm(KernelForm):
-    """A kernel model that may be restricted to the span of landmarks."""
+    """A kernel model that may be restricted to the span of landmarks.
+
+    Parameters
+    ----------
+    approximation : {"nystrom"} or None, default=None
+        None solves with the kernel of all samples, for up to 100,000 of them. "nystrom"
+        restricts w to the span of a few samples, the landmarks, which are chosen by randomly
+        pivoted Cholesky: fits in time and memory proportional to the number of samples, and
+        predictions from the landmarks alone. For kernels that are positive semi-definite:
+        "rbf", "linear", and "poly" with an integer degree and ``coef0 >= 0``.
+    n_components : int or "auto", default="auto"
+        Number of landmarks of an approximation. "auto" doubles them, from 128 on, until
+        the closed-form leave-one-out error falls by less than 5 % of itself, or there are 16 per
+        root of the number of samples (1024 to 4096): an exact fit is then faster.
+    cache_size : float, default=2000
+        Memory for kernel values in MB, for all solvers but "newton", and for approximations.
+        Where the whole Gram matrix does not fit, "newton_cg" keeps the values between samples
+        outside the band: a large `D` and a small `C2` leave few of them. What does not fit is
+        computed anew. A kernel that may not be positive semi-definite ("sigmoid", a function, a
+        matrix) takes up to four whole matrices with any solver, which must fit.
+
+    Attributes
+    ----------
+    support_vectors_ : {ndarray, CSR} of shape (n_SV, n_features)
+        The support vectors, or the landmarks; empty for a precomputed kernel.
+    """
 
     def _options(self):
         return replace(

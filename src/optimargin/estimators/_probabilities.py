@@ -62,7 +62,26 @@ def check_uncalibrated(estimator, error=AttributeError):
 
 
 class Probabilities(PairwiseClassifier):
-    """A classifier that may fit a map from decision values to probabilities."""
+    """A classifier that may fit a map from decision values to probabilities.
+
+    Parameters
+    ----------
+    calibration : {"sigmoid", "isotonic", "temperature"} or None, default=None
+        How `predict_proba` turns decision values into probabilities; None has none. The map is
+        fitted to leave-one-out decision values in closed form (to those of five folds, fitted
+        again, past 5000 support vectors or, for linear models, 2000 features). "sigmoid" has a
+        slope and a shift, which becomes part of `intercept_`; with more than two classes it is the
+        same as "temperature", a slope alone. "isotonic" needs more data.
+
+    Attributes
+    ----------
+    calibration_ : dict of ndarray
+        The map from decision values to log-odds, with `calibration`: its ``slope``, the ``shift``
+        that was added to `intercept_`, and ``knots`` and ``log_odds`` of an isotonic map.
+    oob_decision_function_ : ndarray of shape (n_samples,) or (n_samples, n_classes)
+        Decision values of the training samples for models without them, with `calibration`.
+        Identical samples leave together.
+    """
 
     _parameter_constraints: dict = {**PairwiseClassifier._parameter_constraints, **CALIBRATION}
 

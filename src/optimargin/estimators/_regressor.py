@@ -13,7 +13,28 @@ from optimargin.tasks import Regression, one_or_all
 
 
 class Regressor(RegressorMixin, BaseLearner):
-    """Numbers become targets of unit size, scores are predictions; what is between is `train`."""
+    """Numbers become targets of unit size, scores are predictions; what is between is `train`.
+
+    Parameters
+    ----------
+    tol : float
+        The fit ends once the certified duality gap, relative to the objective of the best
+        constant model, is at most `tol`.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (1, n_features) or (n_targets, n_features)
+        Coefficients of the features, in the precision of the data.
+    intercept_ : ndarray of shape (1,) or (n_targets,)
+        The intercepts.
+    n_iter_ : int or ndarray of shape (n_targets,)
+        Newton steps or passes over the data; with several targets one number per target.
+    objective_ : float or ndarray of shape (n_targets,)
+        The minimum found, in squared units of y.
+    dual_gap_ : float or ndarray of shape (n_targets,)
+        The certified duality gap, relative to the objective of the best constant model: no
+        model has an objective lower by more than that.
+    """
 
     _y_checks = {"multi_output": True}
 

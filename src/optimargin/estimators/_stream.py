@@ -17,7 +17,19 @@ _STREAM_WEIGHT = 256.0  # sum of weights that a stream is taken to have for the 
 
 
 class StreamMethods(WarmLinearForm):
-    """One pass of stochastic gradient steps per batch."""
+    """One pass of stochastic gradient steps per batch.
+
+    Parameters
+    ----------
+    random_state : int, RandomState instance or None, default=None
+        For the order of samples in "dcd" and "svrg" and in `partial_fit`.
+        None is a fixed seed: the same data give the same model.
+
+    Attributes
+    ----------
+    t_ : int
+        Samples seen by `partial_fit`, after a call of it.
+    """
 
     def _partial_fit(self, X, y, sample_weight, make_task):
         """Learn from one batch and store what was found.

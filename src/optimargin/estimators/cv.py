@@ -31,7 +31,7 @@ from optimargin.designs import canonical
 from optimargin.estimators._base import BaseLearner
 from optimargin.estimators._callbacks import CallbackSupportMixin, FitTasks, with_callbacks
 from optimargin.estimators._classifier import CLASS_WEIGHT, Classifier, no_probabilities
-from optimargin.estimators._doc_link import DocLinkMixin
+from optimargin.estimators._documentation import DocLinkMixin
 from optimargin.estimators._forms import KERNEL_CONSTRAINTS, LandmarkForm
 from optimargin.estimators._probabilities import HeldOutDecision
 from optimargin.estimators._relevance import Relevance, relevance_of

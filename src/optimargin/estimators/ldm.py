@@ -9,6 +9,7 @@ from optimargin.designs import FeatureDesign
 from optimargin.designs.base import SampleSpaceDesign
 from optimargin.estimators._base import Registered
 from optimargin.estimators._classifier import Classifier
+from optimargin.estimators._documentation import described
 from optimargin.estimators._forms import KernelForm, LinearForm
 from optimargin.held_out import ldm_printed_bound
 from optimargin.objectives import LDM
@@ -23,7 +24,22 @@ LDM_CONSTRAINTS: dict = {
 
 
 class _LDMClassifier(Classifier):
-    """The objective of the LDM and the paper's error bound."""
+    """The objective of the LDM and the paper's error bound.
+
+    Parameters
+    ----------
+    C : float
+        Penalty on margins below one. ``np.inf`` asks for a hard margin: all margins at least one.
+    lambda1 : float
+        Weight of the margin variance.
+    lambda2 : float
+        Weight of the margin mean.
+    tol : float
+        The largest certified relative duality gap; most fits end far below it.
+    random_state : int, RandomState instance or None, default=None
+        For the order in which the samples are visited.
+        None is a fixed seed: the same data give the same model.
+    """
 
     def _objective(self):
         return LDM(self.lambda1, self.lambda2, self.C)
@@ -87,6 +103,7 @@ class _LDMClassifier(Classifier):
         return solver.solve(problem).pull
 
 
+@described()
 class LDMClassifier(KernelForm, _LDMClassifier):
     """Kernel large margin distribution machine.
 
@@ -98,43 +115,25 @@ class LDMClassifier(KernelForm, _LDMClassifier):
     Parameters
     ----------
     C : float, default=256.0
-        Penalty on margins below one. ``np.inf`` asks for a hard margin: all margins at least one.
     lambda1 : float, default=4.0
-        Weight of the margin variance.
     lambda2 : float, default=1.0
-        Weight of the margin mean.
-    kernel : {"linear", "rbf", "poly", "sigmoid", "precomputed"} or callable, default="rbf"
+    kernel
     gamma : {"scale", "auto", "mean_distance"}, float or array-like, default="scale"
         Coefficient of "rbf", "poly" and "sigmoid"; see `ODMClassifier`.
-    degree : float, default=3
-        Of "poly".
-    coef0 : float, default=0.0
-        Constant term of "poly" and "sigmoid".
-    fit_intercept : bool, default=True
-        Fit an intercept that the penalty on w leaves alone.
+    degree, coef0, fit_intercept
     solver : {"auto", "dcd", "interior_point"}, default="auto"
         Coordinate descent on the dual with an exact end, or an interior point method.
     tol : float, default=1e-6
-        The largest certified relative duality gap; most fits end far below it.
-    max_iter : int, default=1000
-    class_weight : dict or "balanced", default=None
-    random_state : int, RandomState instance or None, default=None
-        For the order in which coordinate descent visits the samples.
-        None is a fixed seed: the same data give the same model.
+    max_iter, class_weight, random_state
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
+    classes_
     support_ : ndarray of shape (n_SV,)
         Indices of the samples with a coefficient. With ``lambda1 > 0`` these are all.
     support_vectors_ : ndarray of shape (n_SV, n_features)
     dual_coef_ : ndarray of shape (1 or n_classes, n_SV)
-    intercept_ : ndarray of shape (1 or n_classes,)
-    objective_ : float or ndarray of shape (n_classes,)
-    dual_gap_ : float or ndarray of shape (n_classes,)
-        Certified relative duality gap.
-    n_iter_ : int or ndarray of shape (n_classes,)
-    solver_ : str
+    intercept_, objective_, dual_gap_, n_iter_, solver_
 
     References
     ----------
@@ -199,6 +198,7 @@ class LDMClassifier(KernelForm, _LDMClassifier):
         return sample_pulls(self._model, k, rebuilt.rows)
 
 
+@described()
 class LinearLDMClassifier(LinearForm, _LDMClassifier):
     """Linear large margin distribution machine.
 
@@ -208,34 +208,20 @@ class LinearLDMClassifier(LinearForm, _LDMClassifier):
     Parameters
     ----------
     C : float, default=10.0
-        Penalty on margins below one. ``np.inf`` asks for a hard margin: all margins at least one.
     lambda1 : float, default=1.0
-        Weight of the margin variance.
     lambda2 : float, default=1.0
-        Weight of the margin mean.
-    fit_intercept : bool, default=True
-        Fit an intercept that the penalty on w leaves alone.
+    fit_intercept
     solver : {"auto", "dcd", "interior_point", "svrg"}, default="auto"
         Interior point method for few features or few samples; coordinate descent on the dual, or
         stochastic variance-reduced gradient, for large sparse data.
     tol : float, default=1e-6
-        The largest certified relative duality gap; most fits end far below it.
-    max_iter : int, default=1000
-    class_weight : dict or "balanced", default=None
-    random_state : int, RandomState instance or None, default=None
-        For the order in which the samples are visited.
-        None is a fixed seed: the same data give the same model.
+    max_iter, class_weight, random_state
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
+    classes_
     coef_ : ndarray of shape (1 or n_classes, n_features)
-    intercept_ : ndarray of shape (1 or n_classes,)
-    objective_ : float or ndarray of shape (n_classes,)
-    dual_gap_ : float or ndarray of shape (n_classes,)
-        Certified relative duality gap.
-    n_iter_ : int or ndarray of shape (n_classes,)
-    solver_ : str
+    intercept_, objective_, dual_gap_, n_iter_, solver_
 
     References
     ----------

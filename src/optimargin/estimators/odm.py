@@ -10,6 +10,7 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.multiclass import _check_partial_fit_first_call, check_classification_targets
 
 from optimargin.estimators._callbacks import with_callbacks
+from optimargin.estimators._documentation import described
 from optimargin.estimators._forms import EXACT_OR_LANDMARKS, WARM_STARTS, LandmarkForm
 from optimargin.estimators._probabilities import Probabilities, check_uncalibrated
 from optimargin.estimators._stream import StreamMethods
@@ -28,6 +29,7 @@ ODM_CONSTRAINTS: dict = {
 }
 
 
+@described()
 class ODMClassifier(PredictionSets, LandmarkForm, Probabilities):
     """Kernel optimal margin distribution machine.
 
@@ -49,9 +51,7 @@ class ODMClassifier(PredictionSets, LandmarkForm, Probabilities):
     D : float, default=0.5
         Half-width of the band around margin 1 that costs nothing, in [0, 1). Samples inside
         the band are no support vectors: a larger `D` makes a sparser model.
-    kernel : {"linear", "rbf", "poly", "sigmoid", "precomputed"} or callable, default="rbf"
-        The kernel, as for `sklearn.svm.SVC`. A callable takes two matrices and returns the
-        matrix of kernel values between their rows.
+    kernel
     gamma : {"scale", "auto", "mean_distance"}, float or array-like, default="scale"
         Coefficient of "rbf", "poly" and "sigmoid". "scale" is
         ``1 / (n_features * X.var())`` and "auto" ``1 / n_features``, as for `SVC`;
@@ -59,12 +59,7 @@ class ODMClassifier(PredictionSets, LandmarkForm, Probabilities):
         the paper's width. All of them take sample weights into account.
         One value per feature, of shape (n_features,), makes the kernel "rbf"
         ``exp(-sum_j gamma_j (x_j - z_j)^2)``; a feature of gamma 0 does not count.
-    degree : float, default=3
-        Degree of "poly".
-    coef0 : float, default=0.0
-        Independent term of "poly" and "sigmoid".
-    fit_intercept : bool, default=True
-        Whether to fit an intercept; it is not penalised.
+    degree, coef0, fit_intercept
     solver : {"auto", "newton", "newton_cg", "bcd", "dcd"}, default="auto"
         How the objective is minimised; all solvers reach the same model. "newton" factorises
         the Gram matrix, "newton_cg" iterates with kernel values in float32 (in float64
@@ -76,90 +71,35 @@ class ODMClassifier(PredictionSets, LandmarkForm, Probabilities):
         2500 and "bcd" past that. With penalties above 4 per sample it takes "newton" up to 700,
         then "bcd", and "newton_cg" where they exceed 32, or for kernels that are not radial. Above
         128 per sample it takes "newton" up to 6000.
-    approximation : {"nystrom"} or None, default=None
-        None solves with the kernel of all samples, for up to 100,000 of them. "nystrom"
-        restricts w to the span of a few samples, the landmarks, which are chosen by randomly
-        pivoted Cholesky: fits in time and memory proportional to the number of samples, and
-        predictions from the landmarks alone. For kernels that are positive semi-definite:
-        "rbf", "linear", and "poly" with an integer degree and ``coef0 >= 0``.
-    n_components : int or "auto", default="auto"
-        Number of landmarks of an approximation. "auto" doubles them, from 128 on, until
-        the closed-form leave-one-out error falls by less than 5 % of itself, or there are 16 per
-        root of the number of samples (1024 to 4096): an exact fit is then faster.
-    cache_size : float, default=2000
-        Memory for kernel values in MB, for all solvers but "newton", and for approximations.
-        Where the whole Gram matrix does not fit, "newton_cg" keeps the values between samples
-        outside the band: a large `D` and a small `C2` leave few of them. What does not fit is
-        computed anew. A kernel that may not be positive semi-definite ("sigmoid", a function, a
-        matrix) takes up to four whole matrices with any solver, which must fit.
+    approximation, n_components, cache_size
     tol : float, default=1e-4
         The fit ends once the certified duality gap, relative to the objective, is at most
         `tol`. "newton" goes on to the exact optimum, up to rounding: by default fits to at most
         200 samples are exact.
-    max_iter : int, default=1000
-        Limit on Newton steps or passes over the data.
-    class_weight : dict or "balanced", default=None
-        Factors of the sample weights, by class. "balanced" makes the weights of all classes
-        sum to the same.
-    multi_class : {"auto", "ovr", "ovo"}, default="auto"
-        How more than two classes are told apart. "ovr" fits a function per class, against the
-        rest. "ovo" fits one per pair of classes, to their samples alone, with the penalties per
-        sample of the whole; pairs vote, and `decision_function` has the votes for each class plus
-        less than half a vote for the sum of its values. "auto" is "ovo", which is more accurate
-        and faster, and "ovr" for landmarks, chunks and streams. Two classes are the same with all.
-    calibration : {"sigmoid", "isotonic", "temperature"} or None, default=None
-        How `predict_proba` turns decision values into probabilities; None has none. The map is
-        fitted to leave-one-out decision values in closed form (to those of five folds, fitted
-        again, past 5000 support vectors or, for linear models, 2000 features). "sigmoid" has a
-        slope and a shift, which becomes part of `intercept_`; with more than two classes it is the
-        same as "temperature", a slope alone. "isotonic" needs more data.
-    random_state : int, RandomState instance or None, default=None
-        For the order of samples in "dcd" and for landmarks.
-        None is a fixed seed: the same data give the same model.
+    max_iter, class_weight, multi_class, calibration, random_state
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        The class labels.
+    classes_
     support_ : ndarray of shape (n_SV,)
         Places of the support vectors in the training data; with more than two classes, of all
         that support at least one class. With an approximation, of the landmarks.
-    support_vectors_ : {ndarray, CSR} of shape (n_SV, n_features)
-        The support vectors; empty for a precomputed kernel.
+    support_vectors_
     dual_coef_ : ndarray of shape (1, n_SV), (n_classes, n_SV) or (n_pairs, n_SV)
         Coefficients of the support vectors:
         ``decision_function(X) == kernel(X, support_vectors_) @ dual_coef_.T + intercept_``. With
         "ovo" and more than two classes, one row per pair of classes in the order
         (0, 1), (0, 2), ..., (1, 2), ...; positive values speak for the second of the pair. So
         it is for all that is said to be per class below.
-    intercept_ : ndarray of shape (1,), (n_classes,) or (n_pairs,)
-        The intercepts.
-    C1_, C2_ : float
-        The values of `C1` and `C2` that were used.
+    intercept_, C1_, C2_
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
         Coefficients of the features; only for ``kernel="linear"``.
-    gamma_ : float or ndarray of shape (n_features,)
-        The value of `gamma` that was used, for kernels that have one.
-    n_iter_ : int or ndarray of shape (n_classes,)
-        Newton steps or passes over the data; with more than two classes one number per class.
-    objective_ : float or ndarray of shape (n_classes,)
-        The minimum found.
+    gamma_, n_iter_, objective_
     dual_gap_ : float or ndarray of shape (n_classes,)
         The certified relative duality gap: no model has an objective lower by more than that.
         Where kernel values are rounded, past some hundred samples, what rounding adds to it is
         estimated from some of the rows.
-    solver_ : str
-        The solver that was used.
-    calibration_ : dict of ndarray
-        The map from decision values to log-odds, with `calibration`: its ``slope``, the ``shift``
-        that was added to `intercept_`, and ``knots`` and ``log_odds`` of an isotonic map.
-    oob_decision_function_ : ndarray of shape (n_samples,) or (n_samples, n_classes)
-        Decision values of the training samples for models without them, with `calibration`.
-        Identical samples leave together.
-    n_features_in_ : int
-        Number of features.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features, where the data have names that are all strings.
+    solver_, calibration_, oob_decision_function_, n_features_in_, feature_names_in_
 
     See Also
     --------
@@ -275,6 +215,7 @@ class ODMClassifier(PredictionSets, LandmarkForm, Probabilities):
         return self._fit_chunks(chunks)
 
 
+@described()
 class LinearODMClassifier(PredictionSets, StreamMethods, Probabilities):
     """Linear optimal margin distribution machine.
 
@@ -295,71 +236,24 @@ class LinearODMClassifier(PredictionSets, StreamMethods, Probabilities):
         Penalty on margins above ``1 + D``; may be 0. None is ``C1 / 4``.
     D : float, default=0.5
         Half-width of the band around margin 1 that costs nothing, in [0, 1).
-    fit_intercept : bool, default=True
-        Whether to fit an intercept; it is not penalised.
+    fit_intercept
     solver : {"auto", "newton", "newton_cg", "dcd", "svrg"}, default="auto"
         How the objective is minimised; all solvers reach the same model. "newton" factorises
         (few features, or few samples), "newton_cg" iterates (many of both), "dcd" and "svrg"
         are the paper's algorithms. "auto" chooses by the size of the data.
     tol : float, default=1e-6
-        The fit ends once the certified duality gap, relative to the objective, is at most
-        `tol`.
-    max_iter : int, default=1000
-        Limit on Newton steps or passes over the data.
-    class_weight : dict or "balanced", default=None
-        Factors of the sample weights, by class. "balanced" makes the weights of all classes
-        sum to the same.
-    warm_start : bool, default=False
-        Start the next `fit` at the current coefficients.
-    multi_class : {"auto", "ovr", "ovo"}, default="auto"
-        How more than two classes are told apart. "ovr" fits a function per class, against the
-        rest. "ovo" fits one per pair of classes, to their samples alone, with the penalties per
-        sample of the whole; pairs vote, and `decision_function` has the votes for each class plus
-        less than half a vote for the sum of its values. "auto" is "ovo", which is more accurate
-        and faster, and "ovr" for landmarks, chunks and streams. Two classes are the same with all.
-    calibration : {"sigmoid", "isotonic", "temperature"} or None, default=None
-        How `predict_proba` turns decision values into probabilities; None has none. The map is
-        fitted to leave-one-out decision values in closed form (to those of five folds, fitted
-        again, past 5000 support vectors or, for linear models, 2000 features). "sigmoid" has a
-        slope and a shift, which becomes part of `intercept_`; with more than two classes it is the
-        same as "temperature", a slope alone. "isotonic" needs more data.
-    random_state : int, RandomState instance or None, default=None
-        For the order of samples in "dcd" and "svrg" and in `partial_fit`.
-        None is a fixed seed: the same data give the same model.
+    max_iter, class_weight, warm_start, multi_class, calibration, random_state
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        The class labels.
+    classes_
     coef_ : ndarray of shape (1, n_features), (n_classes, n_features) or (n_pairs, n_features)
         Coefficients of the features, in the precision of the data. With "ovo" and
         more than two classes, one row per pair of classes in the order (0, 1), (0, 2), ...,
         (1, 2), ...; positive values speak for the second of the pair. So it is for all that is
         said to be per class below.
-    intercept_ : ndarray of shape (1,), (n_classes,) or (n_pairs,)
-        The intercepts.
-    C1_, C2_ : float
-        The values of `C1` and `C2` that were used.
-    n_iter_ : int or ndarray of shape (n_classes,)
-        Newton steps or passes over the data; with more than two classes one number per class.
-    objective_ : float or ndarray of shape (n_classes,)
-        The minimum found.
-    dual_gap_ : float or ndarray of shape (n_classes,)
-        The certified relative duality gap: no model has an objective lower by more than that.
-    solver_ : str
-        The solver that was used.
-    t_ : int
-        Samples seen by `partial_fit`, after a call of it.
-    calibration_ : dict of ndarray
-        The map from decision values to log-odds, with `calibration`: its ``slope``, the ``shift``
-        that was added to `intercept_`, and ``knots`` and ``log_odds`` of an isotonic map.
-    oob_decision_function_ : ndarray of shape (n_samples,) or (n_samples, n_classes)
-        Decision values of the training samples for models without them, with `calibration`.
-        Identical samples leave together.
-    n_features_in_ : int
-        Number of features.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features, where the data have names that are all strings.
+    intercept_, C1_, C2_, n_iter_, objective_, dual_gap_, solver_, t_, calibration_
+    oob_decision_function_, n_features_in_, feature_names_in_
 
     See Also
     --------

@@ -9,6 +9,7 @@ from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from optimargin.estimators._callbacks import with_callbacks
+from optimargin.estimators._documentation import described
 from optimargin.estimators._forms import EXACT_OR_LANDMARKS, WARM_STARTS, LandmarkForm
 from optimargin.estimators._regressor import Regressor
 from optimargin.estimators._stream import StreamMethods
@@ -39,6 +40,7 @@ class _BandRegressor(PredictionIntervals, Regressor):
         return ODMRegression(self.C1, self.C2, self.epsilon)
 
 
+@described()
 class ODMRegressor(_BandRegressor, LandmarkForm):
     """Kernel regression with the band loss of the optimal margin distribution machine.
 
@@ -68,9 +70,7 @@ class ODMRegressor(_BandRegressor, LandmarkForm):
         it leave no support vector: a wide band makes models sparse, and on most data a little
         less accurate. "scale" is a tenth of the standard deviation of y (of its root mean
         square without an intercept).
-    kernel : {"rbf", "linear", "poly", "sigmoid", "precomputed"} or callable, default="rbf"
-        The kernel. A callable is given two arrays of samples and returns the matrix of
-        their kernel values.
+    kernel
     gamma : {"rms_distance", "scale", "auto", "mean_distance"}, \
             float or array-like, default="rms_distance"
         Coefficient of "rbf", "poly" and "sigmoid". "rms_distance" is ``1 / (2 s^2)`` with s the
@@ -80,71 +80,37 @@ class ODMRegressor(_BandRegressor, LandmarkForm):
         and "auto" ``1 / n_features``.
         One value per feature, of shape (n_features,), makes the kernel "rbf"
         ``exp(-sum_j gamma_j (x_j - z_j)^2)``; a feature of gamma 0 does not count.
-    degree : float, default=3
-        Degree of "poly"; at least 0.
-    coef0 : float, default=0.0
-        Constant term of "poly" and "sigmoid".
-    fit_intercept : bool, default=True
-        Whether to fit an intercept; it is not penalised.
+    degree, coef0, fit_intercept
     solver : {"auto", "newton", "newton_cg", "bcd", "dcd"}, default="auto"
         How the objective is minimised; all solvers reach the same model. "newton" factorises
         the kernel matrix and suits up to about a thousand samples, "newton_cg" and "bcd"
         iterate and suit more ("bcd" for radial kernels and moderate penalties), "dcd" is
         coordinate descent. At the default penalties "auto" takes "newton" up to 700 samples,
         which is exact up to rounding, and "bcd" past that.
-    approximation : {"nystrom"}, default=None
-        With "nystrom" the model is restricted to the span of `n_components` landmarks: samples
-        that are chosen at random where the ones before do not yet determine the kernel. For
-        data with many samples.
-    n_components : int or "auto", default="auto"
-        The number of landmarks. "auto" doubles it until the leave-one-out error stops falling.
-    cache_size : float, default=2000
-        Megabytes for kernel values that solvers keep. "newton" needs the whole
-        kernel matrix. A kernel that may not be positive semi-definite ("sigmoid", a function, a
-        matrix) takes up to four of them with any solver, which must fit.
+    approximation, n_components, cache_size
     tol : float, default=1e-4
-        The fit ends once the certified duality gap, relative to the objective of the best
-        constant model, is at most `tol`.
-    max_iter : int, default=1000
-        Limit on Newton steps or passes over the data.
-    random_state : int, RandomState instance or None, default=None
-        For the order of samples in "dcd", and for landmarks.
-        None is a fixed seed: the same data give the same model.
+    max_iter, random_state
 
     Attributes
     ----------
     support_ : ndarray of shape (n_SV,)
         Indices of the support vectors: the samples outside the band, of any target.
-    support_vectors_ : {ndarray, sparse matrix} of shape (n_SV, n_features)
-        The support vectors, or the landmarks; empty for a precomputed kernel.
+    support_vectors_
     dual_coef_ : ndarray of shape (1, n_SV) or (n_targets, n_SV)
         Coefficients of the support vectors: predictions are
         ``K(X, support_vectors_) @ dual_coef_.T + intercept_``.
     coef_ : ndarray of shape (1, n_features) or (n_targets, n_features)
         Coefficients of the features, for the linear kernel.
-    intercept_ : ndarray of shape (1,) or (n_targets,)
-        The intercepts.
-    C1_, C2_ : float
-        The values of `C1` and `C2` that were used.
+    intercept_, C1_, C2_
     epsilon_ : float or ndarray of shape (n_targets,)
         The value of `epsilon` that was used, in the units of y; an array for "scale" with
         several targets.
-    gamma_ : float or ndarray of shape (n_features,)
-        The value of `gamma` that was used, for kernels that have one.
-    n_iter_ : int or ndarray of shape (n_targets,)
-        Newton steps or passes over the data; with several targets one number per target.
-    objective_ : float or ndarray of shape (n_targets,)
-        The minimum found, in squared units of y.
+    gamma_, n_iter_, objective_
     dual_gap_ : float or ndarray of shape (n_targets,)
         The certified duality gap, relative to the objective of the best constant model: no
         model has an objective lower by more than that. Where kernel values are rounded, what
         rounding adds to it is estimated from some of the rows.
-    solver_ : str
-        The solver that was used.
-    n_features_in_ : int
-        Number of features.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features, where the data have names that are all strings.
+    solver_, n_features_in_, feature_names_in_
 
     See Also
     --------
@@ -251,6 +217,7 @@ class ODMRegressor(_BandRegressor, LandmarkForm):
         return self._fit_chunks(chunks)
 
 
+@described()
 class LinearODMRegressor(_BandRegressor, StreamMethods):
     """Linear regression with the band loss of the optimal margin distribution machine.
 
@@ -277,50 +244,22 @@ class LinearODMRegressor(_BandRegressor, StreamMethods):
     epsilon : float or "scale", default=0.0
         Half-width of the band around y that costs nothing, in the units of y. "scale" is a
         tenth of the standard deviation of y (of its root mean square without an intercept).
-    fit_intercept : bool, default=True
-        Whether to fit an intercept; it is not penalised.
+    fit_intercept
     solver : {"auto", "newton", "newton_cg", "dcd", "svrg"}, default="auto"
         How the objective is minimised; all solvers reach the same model. "newton" factorises
         (few features, or few samples), "newton_cg" iterates (many of both), "dcd" and "svrg"
         are coordinate descent and a stochastic gradient method. "auto" chooses by the size of
         the data.
     tol : float, default=1e-6
-        The fit ends once the certified duality gap, relative to the objective of the best
-        constant model, is at most `tol`.
-    max_iter : int, default=1000
-        Limit on Newton steps or passes over the data.
-    warm_start : bool, default=False
-        Start the next `fit` at the current coefficients.
-    random_state : int, RandomState instance or None, default=None
-        For the order of samples in "dcd" and "svrg" and in `partial_fit`.
-        None is a fixed seed: the same data give the same model.
+    max_iter, warm_start, random_state
 
     Attributes
     ----------
-    coef_ : ndarray of shape (1, n_features) or (n_targets, n_features)
-        Coefficients of the features, in the precision of the data.
-    intercept_ : ndarray of shape (1,) or (n_targets,)
-        The intercepts.
-    C1_, C2_ : float
-        The values of `C1` and `C2` that were used.
+    coef_, intercept_, C1_, C2_
     epsilon_ : float or ndarray of shape (n_targets,)
         The value of `epsilon` that was used, in the units of y; an array for "scale" with
         several targets.
-    n_iter_ : int or ndarray of shape (n_targets,)
-        Newton steps or passes over the data; with several targets one number per target.
-    objective_ : float or ndarray of shape (n_targets,)
-        The minimum found, in squared units of y.
-    dual_gap_ : float or ndarray of shape (n_targets,)
-        The certified duality gap, relative to the objective of the best constant model: no
-        model has an objective lower by more than that.
-    solver_ : str
-        The solver that was used.
-    t_ : int
-        Samples seen by `partial_fit`, after a call of it.
-    n_features_in_ : int
-        Number of features.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features, where the data have names that are all strings.
+    n_iter_, objective_, dual_gap_, solver_, t_, n_features_in_, feature_names_in_
 
     See Also
     --------

@@ -7,6 +7,7 @@ from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval
 
 from optimargin.estimators._callbacks import with_callbacks
+from optimargin.estimators._documentation import described
 from optimargin.estimators._forms import EXACT_OR_LANDMARKS, LandmarkForm
 from optimargin.estimators._outlier import OutlierDetector
 from optimargin.objectives import LARGEST, ODMOneClass
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from optimargin.chunks import Chunks
 
 
+@described()
 class OneClassODM(OutlierDetector, LandmarkForm):
     """Which samples are odd: new ones, at a false-alarm rate that is what it says, or given ones.
 
@@ -58,10 +60,7 @@ class OneClassODM(OutlierDetector, LandmarkForm):
         samples as s.
         One value per feature, of shape (n_features,), makes the kernel "rbf"
         ``exp(-sum_j gamma_j (x_j - z_j)^2)``; a feature of gamma 0 does not count.
-    degree : float, default=3
-        Degree of "poly"; at least 0.
-    coef0 : float, default=0.0
-        Constant term of "poly" and "sigmoid".
+    degree, coef0
     false_alarm_rate : float, default=0.05
         The share of new normal samples that may be taken for outliers, in (0, 0.5]; with
         ``novelty=False`` the share of the samples that are. It needs about
@@ -77,21 +76,12 @@ class OneClassODM(OutlierDetector, LandmarkForm):
         iterate and suit more ("bcd" for radial kernels and moderate penalties), "dcd" is
         coordinate descent. At the default penalties "auto" takes "newton" up to 200 samples,
         which is exact up to rounding, "dcd" up to 2500 and "bcd" past that.
-    approximation : {"nystrom"}, default=None
-        With "nystrom" the model is restricted to the span of `n_components` landmarks: samples
-        that are chosen at random where the ones before do not yet determine the kernel. For
-        data with many samples.
+    approximation
     n_components : int or "auto", default="auto"
         The number of landmarks. "auto" doubles it until leave-one-out scores stop rising.
-    cache_size : float, default=2000
-        Megabytes for kernel values that solvers keep. "newton" needs the whole
-        kernel matrix. A kernel that may not be positive semi-definite ("sigmoid", a function, a
-        matrix) takes up to four of them with any solver, which must fit.
+    cache_size
     tol : float, default=1e-4
-        The fit ends once the certified duality gap, relative to the objective, is at most
-        `tol`.
-    max_iter : int, default=1000
-        Limit on Newton steps or passes over the data.
+    max_iter
     random_state : int, RandomState instance or None, default=None
         For the order of samples in "dcd", for landmarks, and for folds where these take the
         place of leave-one-out.
@@ -109,8 +99,7 @@ class OneClassODM(OutlierDetector, LandmarkForm):
         threshold comes: the lower, the odder. Rows of chunks are in the order of these.
     support_ : ndarray of shape (n_SV,)
         Indices of the support vectors: the samples outside the band.
-    support_vectors_ : {ndarray, sparse matrix} of shape (n_SV, n_features)
-        The support vectors, or the landmarks; empty for a precomputed kernel.
+    support_vectors_
     dual_coef_ : ndarray of shape (1, n_SV)
         Coefficients of the support vectors: scores are
         ``K(X, support_vectors_) @ dual_coef_.T``.
@@ -118,10 +107,7 @@ class OneClassODM(OutlierDetector, LandmarkForm):
         Coefficients of the features, for the linear kernel.
     intercept_ : ndarray of shape (1,)
         Zero: there is no intercept.
-    C1_, C2_ : float
-        The values of `C1` and `C2` that were used.
-    gamma_ : float or ndarray of shape (n_features,)
-        The value of `gamma` that was used, for kernels that have one.
+    C1_, C2_, gamma_
     n_iter_ : int
         Newton steps or passes over the data.
     objective_ : float
@@ -130,12 +116,7 @@ class OneClassODM(OutlierDetector, LandmarkForm):
         The certified duality gap, relative to the objective: no model has an objective lower by
         more than that. Where kernel values are rounded, what rounding adds to it is estimated
         from some of the rows.
-    solver_ : str
-        The solver that was used.
-    n_features_in_ : int
-        Number of features.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features, where the data have names that are all strings.
+    solver_, n_features_in_, feature_names_in_
 
     Notes
     -----
