@@ -1,8 +1,5 @@
 """The plot of the margin distribution: what is drawn, and that it can be told apart."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 from sklearn.datasets import make_blobs, make_classification
@@ -25,16 +22,6 @@ def data():
 @pytest.fixture(scope="module")
 def odm(data):
     return LinearODMClassifier(D=0.25).fit(*data)
-
-
-@pytest.fixture(autouse=True)
-def close_figures():
-    yield
-    plt.close("all")
-
-
-def legend(display):
-    return [text.get_text() for text in display.ax_.get_legend().get_texts()]
 
 
 def bands(ax):
@@ -62,7 +49,7 @@ def test_histogram_holds_all_weight_and_marks_the_mean(odm, data):
     assert any(np.allclose(line.get_xdata(), mean) for line in display.ax_.lines)
 
 
-def test_legend_tells_mean_variance_and_band(odm, data):
+def test_legend_tells_mean_variance_and_band(odm, data, legend):
     display = MarginDistributionDisplay.from_estimator(odm, *data)
     distribution = display.distribution
     numbers = f"mean {distribution.mean:.2f}, variance {distribution.variance:.3g}"
@@ -84,7 +71,7 @@ def test_band_is_drawn_only_where_it_has_a_meaning(odm, data):
 
 
 @pytest.mark.parametrize("style", ["cumulative", "histogram"])
-def test_several_classifiers_share_axes_with_their_own_looks(style, odm, data):
+def test_several_classifiers_share_axes_with_their_own_looks(style, odm, data, legend):
     display = MarginDistributionDisplay.from_estimator(odm, *data, style=style)
     looks = {(display.line_.get_color(), str(display.line_.get_linestyle()))}
     for est in (ODMClassifier(D=0.25), SVC(), SVC(kernel="linear")):
@@ -108,7 +95,7 @@ def test_estimator_inside_a_pipeline_gives_name_and_band(data):
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_predictions_give_the_same_plot(n_classes):
+def test_predictions_give_the_same_plot(n_classes, legend):
     X, y = make_blobs(n_samples=60, centers=n_classes, cluster_std=4.0, random_state=0)
     est = LinearODMClassifier().fit(X, y)
     expected = MarginDistributionDisplay.from_estimator(est, X, y)
@@ -130,41 +117,9 @@ def test_unknown_style_is_refused(odm, data):
         MarginDistributionDisplay.from_estimator(odm, *data, style="pie")
 
 
-def test_matplotlib_is_imported_only_to_draw():
-    code = "import sys, optimargin.plotting; sys.exit('matplotlib' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-
-
-def test_missing_matplotlib_names_the_extra(monkeypatch):
-    display = MarginDistributionDisplay(MarginDistribution(np.zeros(1), np.ones(1)))
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    monkeypatch.delitem(sys.modules, "matplotlib.pyplot", raising=False)
-    with pytest.raises(ImportError, match=r"optimargin\[plot\]"):
-        display.plot()
-
-
 def test_few_samples_get_few_bins():
     y = np.arange(100) % 2
     scores = np.where(y == 1, 1.0, -1.0) * np.linspace(0.1, 2, 100)
     display = MarginDistributionDisplay.from_predictions(y, scores, style="histogram")
     n_edges = len(display.line_.get_xdata()) // 2
     assert n_edges == 11
-
-
-@pytest.mark.parametrize("style", ["cumulative", "histogram"])
-def test_the_legend_covers_no_data(odm, data, style):
-    figure, ax = plt.subplots(layout="constrained")
-    MarginDistributionDisplay.from_estimator(odm, *data, style=style, ax=ax)
-    ax.set_title("A title")
-    figure.canvas.draw()
-    box = ax.get_legend().get_window_extent()
-    assert not box.overlaps(ax.get_window_extent())
-    assert not box.overlaps(ax.xaxis.label.get_window_extent())
-    assert box.y0 >= 0  # within the figure
-
-
-def test_without_a_layout_the_legend_is_inside(odm, data):
-    figure, ax = plt.subplots()
-    MarginDistributionDisplay.from_estimator(odm, *data, ax=ax)
-    figure.canvas.draw()
-    assert ax.get_window_extent().contains(*ax.get_legend().get_window_extent().min)

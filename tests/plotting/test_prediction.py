@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from matplotlib import pyplot as plt
 from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -16,12 +15,6 @@ pytestmark = pytest.mark.quick
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-2, 2, size=(60, 1))
 Y = np.sin(X[:, 0]) + 0.1 * RNG.normal(size=60)
-
-
-@pytest.fixture(autouse=True)
-def close_figures():
-    yield
-    plt.close("all")
 
 
 @pytest.mark.parametrize("style", ["predictions", "residuals"])

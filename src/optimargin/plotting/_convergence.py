@@ -2,20 +2,18 @@
 
 import time
 import warnings
+from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from optimargin.estimators._callbacks import iteration_times
-from optimargin.plotting._style import draw_legend, new_axes, next_line_style
-
-_CURVE = "optimargin-convergence"
-_SHORT, _N_RUNS = 1.0, 3  # fits of up to so many seconds in all are run three times
-_FLOOR = 1e-17  # a gap of zero is drawn here: a logarithmic axis has no zero
+from optimargin.plotting._display import Display, draw_legend, next_curve
 
 
-class ConvergenceDisplay:
+@dataclass(eq=False, repr=False)
+class ConvergenceDisplay(Display):
     """The certified relative duality gap of one solver against the time of a fit.
 
     Make it with :meth:`from_estimator`. To compare solvers, draw the next one with
@@ -49,10 +47,10 @@ class ConvergenceDisplay:
     True
     """
 
-    def __init__(self, seconds, gaps, *, name=None):
-        self.seconds = seconds
-        self.gaps = gaps
-        self.name = name
+    seconds: np.ndarray
+    gaps: np.ndarray
+    _: KW_ONLY
+    name: str | None = None
 
     @classmethod
     def from_estimator(
@@ -96,35 +94,19 @@ class ConvergenceDisplay:
         )
         return display.plot(ax, **kwargs)
 
-    def plot(self, ax=None, **kwargs):
-        """Draw the curve.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            New axes by default.
-        **kwargs : dict
-            Passed to the curve, for example ``color``.
-
-        Returns
-        -------
-        display : ConvergenceDisplay
-        """
-        self.ax_ = new_axes(ax)
-        self.figure_ = self.ax_.figure
-        look = {**next_line_style(self.ax_, _CURVE), "marker": "o", "markersize": 3, **kwargs}
-        (self.line_,) = self.ax_.plot(
-            self.seconds, np.maximum(self.gaps, _FLOOR), label=self.name, gid=_CURVE, **look
-        )
-        self.ax_.set(
+    def _draw(self, ax, **kwargs):
+        look = {**next_curve(ax), "marker": "o", "markersize": 3, **kwargs}
+        # A logarithmic axis has no zero: a gap of zero is drawn below all others.
+        gaps = np.maximum(self.gaps, 1e-17)
+        (self.line_,) = ax.plot(self.seconds, gaps, label=self.name, **look)
+        ax.set(
             xscale="log",
             yscale="log",
             xlabel="time of the fit, seconds",
             ylabel="certified relative gap",
         )
         if self.name is not None:
-            draw_legend(self.ax_, ncols=4)
-        return self
+            draw_legend(ax, ncols=4)
 
 
 def _limits(most):
@@ -138,24 +120,22 @@ def _limits(most):
 def _fit(est, X, y):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        est.fit(X, y)
+        return est.fit(X, y)
 
 
 def _gap_after(est, limit, X, y):
     """Return the certified gap of a fit that ends after so many iterations."""
-    short = clone(est).set_params(max_iter=limit)
-    _fit(short, X, y)
-    return float(np.max(short.dual_gap_))
+    return float(np.max(_fit(clone(est).set_params(max_iter=limit), X, y).dual_gap_))
 
 
 def _watch(est, X, y):
     """Fit; return the seconds that the fit took up to the end of an iteration, as a function.
 
-    With several classes, up to the end of that iteration of each of them. Of short fits the fastest
-    of three counts.
+    With several classes, up to the end of that iteration of each of them. Fits of less than a
+    second in all are run three times, and the fastest counts.
     """
     runs: list = []
-    while not runs or (len(runs) < _N_RUNS and sum(run[-1][-1] - b for b, run in runs) < _SHORT):
+    while not runs or (len(runs) < 3 and sum(run[-1][-1] - b for b, run in runs) < 1.0):
         begin = time.perf_counter()
         with iteration_times() as times:
             _fit(est, X, y)

@@ -1,14 +1,18 @@
 """The boundary between classes in two dimensions, and the band of the margins."""
 
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
+
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from optimargin.margins import unwrap
-from optimargin.plotting._plane import Plane
-from optimargin.plotting._style import CLASS_STYLES, draw_legend, new_axes
+from optimargin.plotting._display import class_style, draw_legend
+from optimargin.plotting._plane import Plane, PlaneDisplay
 
 
-class DecisionBoundaryDisplay:
+@dataclass(eq=False, repr=False)
+class DecisionBoundaryDisplay(PlaneDisplay):
     """Decision values in two dimensions: the boundary, and the lines of margin 1 - D and 1 + D.
 
     Make it with :meth:`from_estimator`.
@@ -50,28 +54,11 @@ class DecisionBoundaryDisplay:
     (100, 100)
     """
 
-    def __init__(
-        self,
-        xx0,
-        xx1,
-        response,
-        *,
-        classes,
-        D=None,
-        X=None,
-        y=None,
-        support=None,
-        feature_names=("feature 0", "feature 1"),
-    ):
-        self.xx0 = xx0
-        self.xx1 = xx1
-        self.response = response
-        self.classes = classes
-        self.D = D
-        self.X = X
-        self.y = y
-        self.support = support
-        self.feature_names = feature_names
+    _: KW_ONLY
+    classes: np.ndarray
+    D: float | None = None
+    y: Any = None
+    support: Any = None
 
     @classmethod
     def from_estimator(
@@ -99,7 +86,7 @@ class DecisionBoundaryDisplay:
         display : DecisionBoundaryDisplay
         """
         check_is_fitted(estimator)
-        plane = Plane.around(X, grid_resolution)
+        plane = Plane.around(X, grid_resolution, margin=0.08)
         points = plane.points
         scores = estimator.decision_function(plane.rows)
         binary = scores.ndim == 1
@@ -121,101 +108,44 @@ class DecisionBoundaryDisplay:
         )
         return display.plot(ax)
 
-    def plot(self, ax=None):
-        """Draw the regions, the boundary, the band and the samples.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            New axes by default.
-
-        Returns
-        -------
-        display : DecisionBoundaryDisplay
-        """
-        self.ax_ = new_axes(ax)
-        self.figure_ = self.ax_.figure
-        binary = self.classes.size == 2
-        styles = [CLASS_STYLES[k % len(CLASS_STYLES)] for k in range(self.classes.size)]
+    def _draw(self, ax):
         response = self.response
-        if binary:
+        classes = range(self.classes.size)
+        is_binary = self.classes.size == 2
+        if is_binary:
             levels = np.array([min(response.min(), 0) - 1, 0, max(response.max(), 0) + 1])
         else:
             levels = np.arange(self.classes.size + 1) - 0.5
-        self.surface_ = self.ax_.contourf(
-            self.xx0,
-            self.xx1,
-            response,
-            levels=levels,
-            colors=[style["color"] for style in styles],
-            alpha=0.18,
+        colors = [class_style(k)["color"] for k in classes]
+        self.surface_ = ax.contourf(
+            self.xx0, self.xx1, response, levels=levels, colors=colors, alpha=0.18
         )
-        handles = []
-        if binary:
-            handles += self._draw_lines()
-        else:
-            self.ax_.contour(
-                self.xx0, self.xx1, response, levels=levels[1:-1], colors="black", linewidths=1.5
-            )
+        handles = self._draw_margins() if is_binary else []
+        if not is_binary:
+            self._draw_lines(response, levels[1:-1], "boundaries", width=1.5)
         if self.X is not None:
-            handles += self._draw_samples(styles)
+            of_class = [self.y == label for label in self.classes]
+            handles += [self._draw_samples(of_class[k], k, str(self.classes[k])) for k in classes]
+            handles += self._draw_support()
         if handles:
-            draw_legend(self.ax_, handles, ncols=3)
-        self.ax_.set(xlabel=self.feature_names[0], ylabel=self.feature_names[1])
-        return self
+            draw_legend(ax, handles, ncols=3)
+        self._label_axes()
 
-    def _draw_lines(self):
-        from matplotlib.lines import Line2D
-
+    def _draw_margins(self):
         D = self.D or 0.0
-        looks: dict[str, tuple] = {
-            "boundary": (0.0, "-", 2.0),
-            f"margin {1 - D:g}": (1 - D, "--", 1.2),
-        }
+        lines = [("boundary", 0.0, "-", 2.0), (f"margin {1 - D:g}", 1 - D, "--", 1.2)]
         if D:
-            looks[f"margin {1 + D:g}"] = (1 + D, ":", 1.2)
-        for value, dashes, width in looks.values():
-            levels = [0.0] if value == 0 else [-value, value]
-            self.ax_.contour(
-                self.xx0,
-                self.xx1,
-                self.response,
-                levels=levels,
-                colors="black",
-                linestyles=dashes,
-                linewidths=width,
-            )
+            lines.append((f"margin {1 + D:g}", 1 + D, ":", 1.2))
         return [
-            Line2D([], [], color="black", linestyle=dashes, linewidth=width, label=name)
-            for name, (_, dashes, width) in looks.items()
+            self._draw_lines(
+                self.response, sorted({-value, value}), name, width=width, dashes=dashes
+            )[1]
+            for name, value, dashes, width in lines
         ]
 
-    def _draw_samples(self, styles):
-        handles = []
-        for label, style in zip(self.classes, styles, strict=True):
-            of_class = self.X[self.y == label]
-            handles.append(
-                self.ax_.scatter(
-                    *of_class.T,
-                    color=style["color"],
-                    marker=style["marker"],
-                    s=24,
-                    edgecolors="white",
-                    linewidths=0.5,
-                    label=str(label),
-                    zorder=3,
-                )
-            )
-        if self.support is not None:
-            handles.append(
-                self.ax_.scatter(
-                    *self.X[self.support].T,
-                    s=70,
-                    facecolors="none",
-                    edgecolors="black",
-                    linewidths=0.7,
-                    label="support vectors",
-                    zorder=4,
-                )
-            )
-        return handles
+    def _draw_support(self):
+        if self.support is None:
+            return []
+        look = {"facecolors": "none", "edgecolors": "black", "linewidths": 0.7, "zorder": 4}
+        points = self.X[self.support].T
+        return [self.ax_.scatter(*points, s=70, label="support vectors", **look)]

@@ -1,18 +1,22 @@
 """The distribution of margins, cumulative or as a histogram."""
 
+from dataclasses import KW_ONLY, dataclass
+
 import numpy as np
 
-from optimargin.margins import distribution_from_scores, margin_distribution, unwrap
-from optimargin.plotting._style import BAND_COLOR, draw_legend, new_axes, next_line_style
+from optimargin.margins import (
+    MarginDistribution,
+    distribution_from_scores,
+    margin_distribution,
+    unwrap,
+)
+from optimargin.plotting._display import BAND_COLOR, Display, draw_legend, next_curve
 
-_STYLES = ("cumulative", "histogram")
-_CURVE = "optimargin-margins"
 _BAND = "optimargin-band"
-_MOST_BINS = 40
-_HEADROOM = 0.05  # above a histogram
 
 
-class MarginDistributionDisplay:
+@dataclass(eq=False, repr=False)
+class MarginDistributionDisplay(Display):
     """The distribution of the margins of one classifier.
 
     Make it with :meth:`from_estimator` or :meth:`from_predictions`. To compare classifiers,
@@ -56,11 +60,13 @@ class MarginDistributionDisplay:
     3
     """
 
-    def __init__(self, distribution, *, name=None, D=None, kind="functional"):
-        self.distribution = distribution
-        self.name = name
-        self.D = D
-        self.kind = kind
+    distribution: MarginDistribution
+    _: KW_ONLY
+    name: str | None = None
+    D: float | None = None
+    kind: str = "functional"
+
+    _styles = ("cumulative", "histogram")
 
     @classmethod
     def from_estimator(
@@ -117,17 +123,7 @@ class MarginDistributionDisplay:
 
     @classmethod
     def from_predictions(
-        cls,
-        y_true,
-        y_score,
-        *,
-        style="cumulative",
-        sample_weight=None,
-        name=None,
-        D=None,
-        bins=None,
-        ax=None,
-        **kwargs,
+        cls, y_true, y_score, *, sample_weight=None, name=None, D=None, ax=None, **kwargs
     ):
         """Draw the functional margins of given decision values.
 
@@ -138,89 +134,55 @@ class MarginDistributionDisplay:
         y_score : array-like of shape (n_samples,) or (n_samples, n_classes)
             Decision values: positive for the larger of two labels, or one column per label in
             sorted order.
-        style : {"cumulative", "histogram"}, default="cumulative"
         sample_weight : array-like of shape (n_samples,), default=None
         name : str, default=None
         D : float, default=None
             Half-width of the band around margin 1.
-        bins : int or array-like of shape (n_bins + 1,), default=None
-            Bins of the histogram.
         ax : matplotlib Axes, default=None
         **kwargs : dict
-            Passed to the curve.
+            `style`, `bins` and options of the curve, as of `from_estimator`.
 
         Returns
         -------
         display : MarginDistributionDisplay
         """
         distribution = distribution_from_scores(y_true, y_score, np.unique(y_true), sample_weight)
-        return cls(distribution, name=name, D=D).plot(ax, style=style, bins=bins, **kwargs)
+        return cls(distribution, name=name, D=D).plot(ax, **kwargs)
 
-    def plot(self, ax=None, *, style="cumulative", bins=None, **kwargs):
-        """Draw the distribution.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            New axes by default.
-        style : {"cumulative", "histogram"}, default="cumulative"
-        bins : int or array-like of shape (n_bins + 1,), default=None
-            Bins of the histogram.
-        **kwargs : dict
-            Passed to the curve.
-
-        Returns
-        -------
-        self : MarginDistributionDisplay
-        """
-        if style not in _STYLES:
-            raise ValueError(
-                f"style={style!r} is unknown: use one of {', '.join(map(repr, _STYLES))}."
-            )
-        self.ax_ = ax = new_axes(ax)
-        self.figure_ = ax.figure
+    def _draw(self, ax, *, style, bins=None, **kwargs):
         margins, weights = self.distribution.margins, self.distribution.weights
-        look = {
-            "linewidth": 1.8,
-            "label": self._label(),
-            **next_line_style(ax, _CURVE),
-            **kwargs,
-        }
+        look = {"linewidth": 1.8, "label": self._label(), **next_curve(ax), **kwargs}
         if style == "cumulative":
             self.line_ = ax.ecdf(margins, weights, **look)
             ax.set(ylabel="Share of samples with at most this margin", ylim=(0, 1.01))
         else:
             self.line_ = self._draw_histogram(bins, look)
-            ax.margins(y=_HEADROOM)
-            ax.set(ylabel="Share of samples")
-            ax.set_ylim(bottom=0)
-        self.line_.set_gid(_CURVE)
         self._draw_band()
         ax.axvline(0, color="black", linewidth=0.8, zorder=1)
         ax.set(xlabel=f"Margin ({self.kind})")
         ax.spines[["top", "right"]].set_visible(False)
-        self._draw_legend()
-        return self
+        handles, _ = ax.get_legend_handles_labels()
+        # Bands last; curves keep the order in which they were drawn.
+        draw_legend(ax, sorted(handles, key=lambda h: str(h.get_gid()).startswith(_BAND)))
 
     def _label(self):
         numbers = f"mean {self.distribution.mean:.2f}, variance {self.distribution.variance:.3g}"
         return f"{self.name} ({numbers})" if self.name else numbers
 
-    def _draw_histogram(self, bins, look):
+    def _draw_histogram(self, bins, look, most_bins=40, headroom=0.05):
         margins = self.distribution.margins
         if bins is None:
-            bins = min(_MOST_BINS, max(5, round(np.sqrt(margins.size))))
+            bins = min(most_bins, max(5, round(np.sqrt(margins.size))))
         shares, edges = np.histogram(margins, bins, weights=self.distribution.weights)
         # One line, not bars: outlines of several classifiers stay readable on top of each other.
         heights = np.concatenate([[0.0], np.repeat(shares, 2), [0.0]])
         (outline,) = self.ax_.plot(np.repeat(edges, 2), heights, **look)
-        self.ax_.axvline(
-            self.distribution.mean,
-            ymax=1 / (1 + _HEADROOM),
-            color=outline.get_color(),
-            linestyle=outline.get_linestyle(),
-            linewidth=1.0,
-        )
+        at_mean = {"color": outline.get_color(), "linestyle": outline.get_linestyle()}
+        top = 1 / (1 + headroom)
+        self.ax_.axvline(self.distribution.mean, ymax=top, linewidth=1.0, **at_mean)
+        self.ax_.margins(y=headroom)
+        self.ax_.set(ylabel="Share of samples")
+        self.ax_.set_ylim(bottom=0)
         return outline
 
     def _draw_band(self):
@@ -228,18 +190,6 @@ class MarginDistributionDisplay:
         gid = f"{_BAND}-{self.D}"
         if not self.D or any(artist.get_gid() == gid for artist in self.ax_.get_children()):
             return
-        self.ax_.axvspan(
-            1 - self.D,
-            1 + self.D,
-            color=BAND_COLOR,
-            alpha=0.35,
-            linewidth=0,
-            zorder=0,
-            label=f"band 1 ± D, D = {self.D:g}",
-            gid=gid,
-        )
-
-    def _draw_legend(self):
-        handles, _ = self.ax_.get_legend_handles_labels()
-        # Bands last; curves keep the order in which they were drawn.
-        draw_legend(self.ax_, sorted(handles, key=lambda h: str(h.get_gid()).startswith(_BAND)))
+        look = {"color": BAND_COLOR, "alpha": 0.35, "linewidth": 0, "zorder": 0, "gid": gid}
+        name = f"band 1 ± D, D = {self.D:g}"
+        self.ax_.axvspan(1 - self.D, 1 + self.D, label=name, **look)

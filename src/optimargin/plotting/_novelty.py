@@ -1,17 +1,19 @@
 """What a novelty detector takes for normal, or which samples it finds odd, in two dimensions."""
 
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
+
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from optimargin.plotting._plane import Plane
-from optimargin.plotting._style import CLASS_STYLES, draw_legend, new_axes
+from optimargin.plotting._display import draw_legend
+from optimargin.plotting._plane import Plane, PlaneDisplay
 
-_LEVELS = (0.01, 0.05, 0.1, 0.25, 0.5)
-_FREE = 0.25  # space around the samples, relative to their range: that is where outliers are
-_NAMED = 10  # odd rows whose numbers are written beside them
+_LEVELS = (0.01, 0.05, 0.1, 0.25, 0.5)  # p-values
 
 
-class NoveltyDisplay:
+@dataclass(eq=False, repr=False)
+class NoveltyDisplay(PlaneDisplay):
     """What a novelty detector says, in two dimensions.
 
     Of new samples: its threshold, and lines of equal p-value. Of the samples of its fit
@@ -65,30 +67,12 @@ class NoveltyDisplay:
     (100, 100)
     """
 
-    def __init__(
-        self,
-        xx0,
-        xx1,
-        response,
-        p_values,
-        *,
-        false_alarm_rate,
-        levels=_LEVELS,
-        X=None,
-        labels=None,
-        scores=None,
-        feature_names=("feature 0", "feature 1"),
-    ):
-        self.xx0 = xx0
-        self.xx1 = xx1
-        self.response = response
-        self.p_values = p_values
-        self.false_alarm_rate = false_alarm_rate
-        self.levels = levels
-        self.X = X
-        self.labels = labels
-        self.scores = scores
-        self.feature_names = feature_names
+    p_values: Any
+    _: KW_ONLY
+    false_alarm_rate: float
+    levels: tuple = _LEVELS
+    labels: Any = None
+    scores: Any = None
 
     @classmethod
     def from_estimator(cls, estimator, X, *, levels=_LEVELS, grid_resolution=100, ax=None):
@@ -111,7 +95,7 @@ class NoveltyDisplay:
         display : NoveltyDisplay
         """
         check_is_fitted(estimator)
-        plane = Plane.around(X, grid_resolution, margin=_FREE)
+        plane = Plane.around(X, grid_resolution, margin=0.25)  # wide: that is where outliers are
         drawn = {"X": plane.points, "feature_names": plane.feature_names}
         if hasattr(estimator, "held_out_scores_"):
             scores = estimator.held_out_scores_
@@ -143,73 +127,33 @@ class NoveltyDisplay:
         )
         return display.plot(ax)
 
-    def plot(self, ax=None):
-        """Draw the regions, the threshold and the samples.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            New axes by default.
-
-        Returns
-        -------
-        display : NoveltyDisplay
-        """
-        self.ax_ = new_axes(ax)
-        self.figure_ = self.ax_.figure
+    def _draw(self, ax):
         handles = [] if self.p_values is None else self._draw_regions()
         if self.X is not None:
-            handles += self._draw_samples()
+            for k, (label, name) in enumerate([(1, "normal"), (-1, "outlier")]):
+                rows = self.labels == label
+                handles += [self._draw_samples(rows, k, name)] if rows.any() else []
         if self.scores is not None:
-            self._name_odd_rows()
-        draw_legend(self.ax_, handles, ncols=2)
-        self.ax_.set(xlabel=self.feature_names[0], ylabel=self.feature_names[1])
-        return self
+            self._number_odd_rows()
+        draw_legend(ax, handles, ncols=2)
+        self._label_axes()
 
     def _draw_regions(self):
-        from matplotlib.lines import Line2D
-
-        self.surface_ = self.ax_.contourf(
-            self.xx0,
-            self.xx1,
-            self.p_values,
-            levels=[0.0, *self.levels, 1.0],
-            cmap="Blues_r",
-            alpha=0.6,
-        )
         grid = self.xx0, self.xx1
-        lines = self.ax_.contour(
-            *grid, self.p_values, levels=self.levels, colors="black", linewidths=0.6
+        levels = [0.0, *self.levels, 1.0]
+        self.surface_ = self.ax_.contourf(
+            *grid, self.p_values, levels=levels, cmap="Blues_r", alpha=0.6
         )
+        lines, of_p_values = self._draw_lines(self.p_values, self.levels, "p-values", width=0.6)
         self.ax_.clabel(lines, fmt="%g", fontsize="x-small")
-        self.ax_.contour(*grid, self.response, levels=[0.0], colors="black", linewidths=2.0)
         name = f"threshold, false-alarm rate {self.false_alarm_rate:g}"
-        return [
-            Line2D([], [], color="black", linewidth=2.0, label=name),
-            Line2D([], [], color="black", linewidth=0.6, label="p-values"),
-        ]
+        _, of_threshold = self._draw_lines(self.response, [0.0], name, width=2.0)
+        return [of_threshold, of_p_values]
 
-    def _name_odd_rows(self):
+    def _number_odd_rows(self, most=10):
         """Write the numbers of the oddest rows beside them."""
         odd = np.flatnonzero(self.labels == -1)
-        for row in odd[np.argsort(self.scores[odd], kind="stable")][:_NAMED]:
+        for row in odd[np.argsort(self.scores[odd], kind="stable")][:most]:
             self.ax_.annotate(
                 str(row), self.X[row], (4, 4), textcoords="offset points", fontsize="x-small"
             )
-
-    def _draw_samples(self):
-        looks = {1: ("normal", CLASS_STYLES[0]), -1: ("outlier", CLASS_STYLES[1])}
-        return [
-            self.ax_.scatter(
-                *self.X[self.labels == label].T,
-                color=style["color"],
-                marker=style["marker"],
-                s=24,
-                edgecolors="white",
-                linewidths=0.5,
-                label=name,
-                zorder=3,
-            )
-            for label, (name, style) in looks.items()
-            if (self.labels == label).any()
-        ]

@@ -1,11 +1,11 @@
-"""A grid over the plane of two features."""
+"""What plots of two features share: a grid over their plane, and the samples in it."""
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
 
-_MARGIN = 0.08  # free space around the data, relative to their range
+from optimargin.plotting._display import Display, class_style
 
 
 @dataclass(frozen=True)
@@ -30,8 +30,11 @@ class Plane:
     feature_names: tuple[str, ...]
 
     @classmethod
-    def around(cls, X, grid_resolution, *, margin=_MARGIN) -> "Plane":
-        """Return a grid with that many points per axis, and free space around the samples."""
+    def around(cls, X, grid_resolution, *, margin) -> "Plane":
+        """Return a grid with that many points per axis.
+
+        The free space around the samples is `margin` times their range.
+        """
         points = np.asarray(X, dtype=np.float64)
         if points.ndim != 2 or points.shape[1] != 2:
             raise ValueError(f"X has shape {points.shape}: this plot needs exactly two features.")
@@ -39,12 +42,44 @@ class Plane:
             raise ValueError(f"grid_resolution={grid_resolution} is too small: use at least 2.")
         low, high = points.min(axis=0), points.max(axis=0)
         free = margin * np.maximum(high - low, 1e-12)
-        sides = [
-            np.linspace(a, b, grid_resolution) for a, b in zip(low - free, high + free, strict=True)
-        ]
-        xx0, xx1 = np.meshgrid(*sides)
+        xx0, xx1 = np.meshgrid(*np.linspace(low - free, high + free, grid_resolution, axis=1))
         rows: Any = np.column_stack([xx0.ravel(), xx1.ravel()])
         if hasattr(X, "columns"):
             rows = type(X)(rows, columns=X.columns)
         names = getattr(X, "columns", ("feature 0", "feature 1"))
         return cls(xx0, xx1, rows, points, tuple(map(str, names)))
+
+
+@dataclass(eq=False, repr=False)
+class PlaneDisplay(Display):
+    """A response on a grid over two features, and samples."""
+
+    xx0: Any
+    xx1: Any
+    response: Any
+    _: KW_ONLY
+    X: Any = None
+    feature_names: tuple = ("feature 0", "feature 1")
+
+    def _draw_lines(self, values, levels, name, *, width, dashes="-"):
+        """Draw lines where values on the grid are equal to `levels`.
+
+        Returns
+        -------
+        lines : matplotlib QuadContourSet
+        entry : matplotlib Line2D
+            For the legend.
+        """
+        from matplotlib.lines import Line2D
+
+        look = {"colors": "black", "linestyles": dashes, "linewidths": width}
+        lines = self.ax_.contour(self.xx0, self.xx1, values, levels=levels, **look)
+        return lines, Line2D([], [], color="black", linestyle=dashes, linewidth=width, label=name)
+
+    def _draw_samples(self, rows, k, name):
+        """Draw samples as those of class `k`; return the points."""
+        look = {**class_style(k), "s": 24, "edgecolors": "white", "linewidths": 0.5, "zorder": 3}
+        return self.ax_.scatter(*self.X[rows].T, label=name, **look)
+
+    def _label_axes(self):
+        self.ax_.set(xlabel=self.feature_names[0], ylabel=self.feature_names[1])

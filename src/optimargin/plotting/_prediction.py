@@ -1,23 +1,23 @@
 """Predictions beside targets, and curves of regressors."""
 
+from dataclasses import KW_ONLY, dataclass
+
 import numpy as np
 from sklearn.utils.validation import check_consistent_length
 
 from optimargin.margins import unwrap
-from optimargin.plotting._style import (
+from optimargin.plotting._display import (
     BAND_COLOR,
-    CLASS_STYLES,
+    Display,
+    class_style,
     draw_legend,
     new_axes,
-    next_line_style,
+    next_curve,
 )
 
-_STYLES = ("predictions", "residuals")
-_CURVE = "optimargin-curve"
-_MANY = 1000  # samples from which markers are small
 
-
-class RegressionDisplay:
+@dataclass(eq=False, repr=False)
+class RegressionDisplay(Display):
     """Predictions of a regressor against the targets, or its residuals, with the band.
 
     Make it with :meth:`from_estimator` or :meth:`from_predictions`.
@@ -48,11 +48,13 @@ class RegressionDisplay:
     'Target minus prediction'
     """
 
-    def __init__(self, y_true, y_pred, *, epsilon=0.0, name=None):
-        self.y_true = y_true
-        self.y_pred = y_pred
-        self.epsilon = epsilon
-        self.name = name
+    y_true: np.ndarray
+    y_pred: np.ndarray
+    _: KW_ONLY
+    epsilon: float = 0.0
+    name: str | None = None
+
+    _styles = ("predictions", "residuals")
 
     @classmethod
     def from_estimator(
@@ -115,9 +117,7 @@ class RegressionDisplay:
         return display.plot(ax, style=style, **kwargs)
 
     @classmethod
-    def from_predictions(
-        cls, y_true, y_pred, *, epsilon=0.0, style="predictions", name=None, ax=None, **kwargs
-    ):
+    def from_predictions(cls, y_true, y_pred, *, epsilon=0.0, name=None, ax=None, **kwargs):
         """Draw given predictions.
 
         Parameters
@@ -125,11 +125,10 @@ class RegressionDisplay:
         y_true, y_pred : array-like of shape (n_samples,)
         epsilon : float, default=0.0
             Half-width of the band.
-        style : {"predictions", "residuals"}, default="predictions"
         name : str, default=None
         ax : matplotlib Axes, default=None
         **kwargs : dict
-            Passed to the points.
+            `style` and options of the points, as of `from_estimator`.
 
         Returns
         -------
@@ -137,61 +136,30 @@ class RegressionDisplay:
         """
         check_consistent_length(y_true, y_pred)
         display = cls(np.asarray(y_true), np.asarray(y_pred), epsilon=epsilon, name=name)
-        return display.plot(ax, style=style, **kwargs)
+        return display.plot(ax, **kwargs)
 
-    def plot(self, ax=None, *, style="predictions", **kwargs):
-        """Draw the points and the band.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            New axes by default.
-        style : {"predictions", "residuals"}, default="predictions"
-        **kwargs : dict
-            Passed to the points.
-
-        Returns
-        -------
-        self : RegressionDisplay
-        """
-        if style not in _STYLES:
-            raise ValueError(
-                f"style={style!r} is unknown: use one of {', '.join(map(repr, _STYLES))}."
-            )
-        self.ax_ = ax = new_axes(ax)
-        self.figure_ = ax.figure
+    def _draw(self, ax, *, style, **kwargs):
         residual = self.y_true - self.y_pred
-        low, high = float(np.min(self.y_pred)), float(np.max(self.y_pred))
-        middle = np.array([low, high]) if style == "predictions" else np.zeros(2)
+        ends = np.array([np.min(self.y_pred), np.max(self.y_pred)])
+        middle, shown, label = ends, self.y_true, "Target"
+        if style == "residuals":
+            middle, shown, label = np.zeros(2), residual, "Target minus prediction"
         if self.epsilon > 0:
-            ax.fill_between(
-                [low, high],
-                middle - self.epsilon,
-                middle + self.epsilon,
-                color=BAND_COLOR,
-                alpha=0.35,
-                linewidth=0,
-                label=f"band, epsilon = {self.epsilon:.3g}",
-            )
-        ax.plot([low, high], middle, color="black", linewidth=0.8)
+            low, high = middle - self.epsilon, middle + self.epsilon
+            look = {"color": BAND_COLOR, "alpha": 0.35, "linewidth": 0}
+            ax.fill_between(ends, low, high, label=f"band, epsilon = {self.epsilon:.3g}", **look)
+        ax.plot(ends, middle, color="black", linewidth=0.8)
         error = f"mean absolute error {np.abs(residual).mean():.3g}"
         look = {
-            **CLASS_STYLES[0],
-            "s": 8 if residual.size > _MANY else 18,
+            **class_style(0),
+            "s": 8 if residual.size > 1000 else 18,
             "alpha": 0.6,
             "linewidths": 0,
             "label": error if not self.name else f"{self.name}, {error}",
             **kwargs,
         }
-        shown = self.y_true if style == "predictions" else residual
         self.points_ = ax.scatter(self.y_pred, shown, **look)
-        ax.set(
-            xlabel="Prediction",
-            ylabel="Target" if style == "predictions" else "Target minus prediction",
-        )
-        ax.spines[["top", "right"]].set_visible(False)
-        draw_legend(ax, ncols=2)
-        return self
+        _label(ax, "Prediction", label)
 
 
 def plot_curves(estimators, X, y, *, names=None, n_points=200, ax=None):
@@ -239,10 +207,13 @@ def plot_curves(estimators, X, y, *, names=None, n_points=200, ax=None):
             name = f"expectile {inner.C1_ / (inner.C1_ + inner.C2_):.3g}"
         else:
             name = type(inner).__name__
-        style = next_line_style(ax, _CURVE)
-        (line,) = ax.plot(grid[:, 0], estimator.predict(grid), label=name, linewidth=1.8, **style)
-        line.set_gid(_CURVE)
-    ax.set(xlabel="Feature", ylabel="Target")
+        look = {"linewidth": 1.8, **next_curve(ax)}
+        ax.plot(grid[:, 0], estimator.predict(grid), label=name, **look)
+    _label(ax, "Feature", "Target")
+    return ax
+
+
+def _label(ax, xlabel, ylabel):
+    ax.set(xlabel=xlabel, ylabel=ylabel)
     ax.spines[["top", "right"]].set_visible(False)
     draw_legend(ax, ncols=2)
-    return ax

@@ -1,11 +1,14 @@
 """How much each feature counts."""
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from optimargin.plotting._style import LINE_STYLES, new_axes
+from optimargin.plotting._display import COLORS, Display
 
 
-class RelevanceDisplay:
+@dataclass(eq=False, repr=False)
+class RelevanceDisplay(Display):
     """Bars of the relevance of features: their shares of squared distances, in widths.
 
     Parameters
@@ -16,6 +19,7 @@ class RelevanceDisplay:
     Attributes
     ----------
     ax_ : matplotlib Axes
+    figure_ : matplotlib Figure
     bars_ : matplotlib BarContainer
 
     Examples
@@ -30,8 +34,8 @@ class RelevanceDisplay:
     4
     """
 
-    def __init__(self, names, relevance):
-        self.names, self.relevance = names, relevance
+    names: np.ndarray
+    relevance: np.ndarray
 
     @classmethod
     def from_estimator(cls, estimator, *, names=None, max_features=20, ax=None):
@@ -58,23 +62,9 @@ class RelevanceDisplay:
         most = np.argsort(-relevance, kind="stable")[:max_features]
         return cls(np.asarray(names, dtype=object)[most], relevance[most]).plot(ax=ax)
 
-    def plot(self, ax=None, **kwargs):
-        """Draw one bar per feature, the most relevant on top.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-        **kwargs : dict
-            For `matplotlib.axes.Axes.barh`.
-
-        Returns
-        -------
-        display : RelevanceDisplay
-        """
-        self.ax_ = new_axes(ax)
-        style = {"color": LINE_STYLES[0]["color"], **kwargs}  # type: ignore[index]
-        self.bars_ = self.ax_.barh(np.arange(len(self.names)), self.relevance, **style)
-        self.ax_.set_yticks(np.arange(len(self.names)), labels=[str(name) for name in self.names])
-        self.ax_.invert_yaxis()
-        self.ax_.set_xlabel("relevance: share of the squared distances")
-        return self
+    def _draw(self, ax, **kwargs):
+        places = np.arange(len(self.names))
+        self.bars_ = ax.barh(places, self.relevance, **{"color": COLORS[0], **kwargs})
+        ax.set_yticks(places, labels=[str(name) for name in self.names])
+        ax.invert_yaxis()
+        ax.set_xlabel("relevance: share of the squared distances")

@@ -1,9 +1,12 @@
 """Held-out scores at the points that a selection evaluated."""
 
+from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass
+
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from optimargin.plotting._style import BEST_COLOR, draw_legend, new_axes
+from optimargin.plotting._display import COLORS, Display, draw_legend
 
 
 def _search_of(est):
@@ -20,7 +23,8 @@ def _search_of(est):
     )
 
 
-class SelectionDisplay:
+@dataclass(eq=False, repr=False)
+class SelectionDisplay(Display):
     """The held-out error over two parameters, and the point that was chosen.
 
     Make it with :meth:`from_estimator`. A grid becomes a map; each cell shows the best over all
@@ -57,12 +61,12 @@ class SelectionDisplay:
     ('C1', 'C2')
     """
 
-    def __init__(self, x, y, error, *, best, names=("x", "y")):
-        self.x = x
-        self.y = y
-        self.error = error
-        self.best = best
-        self.names = names
+    x: np.ndarray
+    y: np.ndarray
+    error: np.ndarray
+    _: KW_ONLY
+    best: int
+    names: tuple = ("x", "y")
 
     @classmethod
     def from_estimator(cls, search, *, params=None, ax=None):
@@ -85,11 +89,10 @@ class SelectionDisplay:
         results = search.cv_results_
         values = {}
         for key, entry in results.items():
-            if key.startswith("param_"):
-                try:
+            # Parameters that are not numbers raise.
+            with suppress(TypeError, ValueError):
+                if key.startswith("param_"):
                     values[key.removeprefix("param_")] = np.asarray(entry, dtype=np.float64)
-                except (TypeError, ValueError):  # a parameter that is not a number
-                    continue
         if params is None:
             varying = [name for name, entry in values.items() if np.unique(entry).size > 1]
             params = tuple((varying + [n for n in values if n not in varying])[:2])
@@ -108,38 +111,27 @@ class SelectionDisplay:
         )
         return display.plot(ax)
 
-    def plot(self, ax=None):
-        """Draw the map or the points.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            New axes by default.
-
-        Returns
-        -------
-        display : SelectionDisplay
-        """
-        self.ax_ = new_axes(ax)
-        self.figure_ = self.ax_.figure
+    def _draw(self, ax):
         xs, ys = np.unique(self.x), np.unique(self.y)
         known = np.isfinite(self.error)
         if xs.size * ys.size <= self.x.size and min(xs.size, ys.size) > 1:
-            self._draw_map(xs, ys)
+            chosen = self._draw_map(xs, ys)
         else:
-            self.surface_ = self.ax_.scatter(
-                self.x[known], self.y[known], c=self.error[known], cmap="viridis_r", s=40, zorder=2
-            )
+            look = {"c": self.error[known], "cmap": "viridis_r", "s": 40, "zorder": 2}
+            self.surface_ = ax.scatter(self.x[known], self.y[known], **look)
             for axis, values in (("x", self.x), ("y", self.y)):
                 if (values > 0).all() and values.max() > 20 * values.min():
-                    getattr(self.ax_, f"set_{axis}scale")("log", base=2)
-            self._mark((self.x[self.best], self.y[self.best]))
-        self.figure_.colorbar(self.surface_, ax=self.ax_, label="held-out loss (1 - best_score_)")
-        self.ax_.set(xlabel=self.names[0], ylabel=self.names[1])
-        draw_legend(self.ax_)
-        return self
+                    getattr(ax, f"set_{axis}scale")("log", base=2)
+            chosen = self.x[self.best], self.y[self.best]
+        star = {"marker": "*", "markersize": 15, "color": COLORS[1], "markeredgecolor": "white"}
+        name = f"chosen: {self.error[self.best]:.4f}"
+        ax.plot(*chosen, linestyle="none", label=name, zorder=3, **star)
+        self.figure_.colorbar(self.surface_, ax=ax, label="held-out loss (1 - best_score_)")
+        ax.set(xlabel=self.names[0], ylabel=self.names[1])
+        draw_legend(ax)
 
     def _draw_map(self, xs, ys):
+        """Draw the lowest error of each cell; return the place of the chosen point."""
         lowest = np.full((ys.size, xs.size), np.inf)
         cells = np.searchsorted(ys, self.y), np.searchsorted(xs, self.x)
         np.minimum.at(lowest, cells, np.where(np.isnan(self.error), np.inf, self.error))
@@ -148,16 +140,4 @@ class SelectionDisplay:
         for axis, values in (("x", xs), ("y", ys)):
             ticks = np.arange(0, values.size, max(1, -(-values.size // 6)))
             getattr(self.ax_, f"set_{axis}ticks")(ticks, [f"{values[k]:.4g}" for k in ticks])
-        self._mark((cells[1][self.best], cells[0][self.best]))
-
-    def _mark(self, point):
-        self.ax_.plot(
-            *point,
-            marker="*",
-            markersize=15,
-            linestyle="none",
-            color=BEST_COLOR,
-            markeredgecolor="white",
-            label=f"chosen: {self.error[self.best]:.4f}",
-            zorder=3,
-        )
+        return cells[1][self.best], cells[0][self.best]

@@ -1,24 +1,24 @@
 """How reliable probabilities are, and prediction intervals beside what they predict."""
 
-from typing import Any
+from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 from scipy.special import softmax
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from optimargin.margins import unwrap
-from optimargin.plotting._style import (
+from optimargin.plotting._display import (
     BAND_COLOR,
-    LINE_STYLES,
+    COLORS,
+    Display,
     draw_legend,
-    new_axes,
-    next_line_style,
+    n_curves,
+    next_curve,
 )
 
-_LINE = "reliability"
 
-
-class ReliabilityDisplay:
+@dataclass(eq=False, repr=False)
+class ReliabilityDisplay(Display):
     """How often a class occurs where it is given a probability.
 
     Make it with :meth:`from_estimator`. With two classes it is about the second one; with several,
@@ -51,12 +51,12 @@ class ReliabilityDisplay:
     (5,)
     """
 
-    def __init__(self, predicted, observed, *, score, score_observed, name):
-        self.predicted = predicted
-        self.observed = observed
-        self.score = score
-        self.score_observed = score_observed
-        self.name = name
+    predicted: np.ndarray
+    observed: np.ndarray
+    _: KW_ONLY
+    score: np.ndarray
+    score_observed: np.ndarray
+    name: str
 
     @classmethod
     def from_estimator(cls, est, X, y, *, n_bins=10, name=None, ax=None):
@@ -100,39 +100,16 @@ class ReliabilityDisplay:
         )
         return display.plot(ax)
 
-    def plot(self, ax=None):
-        """Draw both curves, and the diagonal where they should be.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            New axes by default.
-
-        Returns
-        -------
-        display : ReliabilityDisplay
-        """
-        self.ax_ = new_axes(ax)
-        self.figure_ = self.ax_.figure
-        is_first = not any(artist.get_gid() == _LINE for artist in self.ax_.get_children())
-        if is_first:
-            self.ax_.plot([0, 1], [0, 1], color=BAND_COLOR, linewidth=1, label="perfect", zorder=1)
-        style = next_line_style(self.ax_, _LINE)
-        (self.line_,) = self.ax_.plot(
-            self.predicted, self.observed, marker="o", gid=_LINE, label=self.name, **style
-        )
-        (self.score_line_,) = self.ax_.plot(
-            self.score,
-            self.score_observed,
-            marker=".",
-            alpha=0.5,
-            color=style["color"],
-            linestyle=":",
-            label=f"{self.name}, scores as they are",
-        )
-        self.ax_.set(xlabel="predicted probability", ylabel="observed share", xlim=(0, 1))
-        draw_legend(self.ax_, ncols=2)
-        return self
+    def _draw(self, ax):
+        if n_curves(ax) == 0:
+            ax.plot([0, 1], [0, 1], color=BAND_COLOR, linewidth=1, label="perfect", zorder=1)
+        look = {"marker": "o", **next_curve(ax)}
+        (self.line_,) = ax.plot(self.predicted, self.observed, label=self.name, **look)
+        look = {"marker": ".", "alpha": 0.5, "color": look["color"], "linestyle": ":"}
+        name = f"{self.name}, scores as they are"
+        (self.score_line_,) = ax.plot(self.score, self.score_observed, label=name, **look)
+        ax.set(xlabel="predicted probability", ylabel="observed share", xlim=(0, 1))
+        draw_legend(ax, ncols=2)
 
 
 def _binned(probability, right, n_bins):
@@ -144,7 +121,8 @@ def _binned(probability, right, n_bins):
     )
 
 
-class IntervalDisplay:
+@dataclass(eq=False, repr=False)
+class IntervalDisplay(Display):
     """Prediction intervals along a feature, or sorted by their width.
 
     Make it with :meth:`from_estimator`.
@@ -180,13 +158,13 @@ class IntervalDisplay:
     (100, 2)
     """
 
-    def __init__(self, x, points, intervals, y, *, label, confidence_level):
-        self.x = x
-        self.points = points
-        self.intervals = intervals
-        self.y = y
-        self.label = label
-        self.confidence_level = confidence_level
+    x: np.ndarray
+    points: np.ndarray
+    intervals: np.ndarray
+    y: np.ndarray | None
+    _: KW_ONLY
+    label: str
+    confidence_level: float
 
     @classmethod
     def from_estimator(
@@ -239,41 +217,20 @@ class IntervalDisplay:
         )
         return display.plot(ax)
 
-    def plot(self, ax=None):
-        """Draw intervals, predictions and targets.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            New axes by default.
-
-        Returns
-        -------
-        display : IntervalDisplay
-        """
-        self.ax_ = new_axes(ax)
-        self.figure_ = self.ax_.figure
+    def _draw(self, ax):
         low, high = self.intervals.T
+        look = {"color": BAND_COLOR, "alpha": 0.5, "linewidth": 0}
         name = f"{self.confidence_level:.0%} interval"
-        self.band_ = self.ax_.fill_between(
-            self.x, low, high, color=BAND_COLOR, alpha=0.5, linewidth=0, label=name
-        )
-        styles: list[Any] = LINE_STYLES
-        (self.line_,) = self.ax_.plot(self.x, self.points, label="prediction", **styles[0])
+        self.band_ = ax.fill_between(self.x, low, high, label=name, **look)
+        (self.line_,) = ax.plot(self.x, self.points, label="prediction", color=COLORS[0])
         if self.y is not None:
             inside = (low <= self.y) & (self.y <= high)
-            for rows, marker, what in ((inside, ".", "inside"), (~inside, "x", "outside")):
-                self.ax_.plot(
-                    self.x[rows],
-                    self.y[rows],
-                    marker,
-                    color="black" if what == "inside" else styles[1]["color"],
-                    markersize=5,
-                    label=f"{what}: {rows.mean():.0%}",
-                )
-        self.ax_.set(xlabel=self.label)
-        draw_legend(self.ax_, ncols=2)
-        return self
+            kinds = ("inside", inside, ".", "black"), ("outside", ~inside, "x", COLORS[1])
+            for name, rows, marker, color in kinds:
+                look = {"color": color, "markersize": 5, "label": f"{name}: {rows.mean():.0%}"}
+                ax.plot(self.x[rows], self.y[rows], marker, **look)
+        ax.set(xlabel=self.label)
+        draw_legend(ax, ncols=2)
 
 
 def _column(X, feature):
