@@ -9,7 +9,7 @@ from optimargin import LinearODMClassifier
 from optimargin.designs import FeatureDesign
 from optimargin.designs.base import FeatureSpaceDesign
 from optimargin.held_out import leave_one_out
-from optimargin.held_out.refitter import AdditiveRefitter
+from optimargin.held_out.refitter import NewtonRefitter
 from optimargin.objectives import ODM
 from optimargin.solvers import SOLVERS
 from optimargin.systems import Folds
@@ -82,7 +82,7 @@ def test_held_out_scores_and_their_slopes_are_those_of_features_written_out():
     slope = np.random.default_rng(0).normal(size=(2, 70, 1))
     found = []
     for design in (SquaresDesign(X), FeatureDesign(WRITTEN_OUT)):
-        refitter = AdditiveRefitter(design, [labels_target(Y)], True)
+        refitter = NewtonRefitter(design, [labels_target(Y)], True)
         held_out = refitter.solve(MACHINE).leave_folds_out(folds)
         found.append((held_out.decision, held_out.derivatives(slope).by_loss))
     np.testing.assert_allclose(found[0][0], found[1][0], atol=1e-9)

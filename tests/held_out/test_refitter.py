@@ -7,14 +7,13 @@ import pytest
 import scipy.sparse as sp
 
 from optimargin.designs import FeatureDesign, GramDesign, LinearGramDesign
+from optimargin.held_out.compiled import CompiledRefitter
 from optimargin.held_out.engine import KernelData, LinearData, make_refitter
-from optimargin.held_out.refitter import AdditiveRefitter, GramTest, Solved
+from optimargin.held_out.refitter import GramTest, NewtonRefitter, Solved
 from optimargin.kernels import Kernel, gamma_of_width, squared_distances
 from optimargin.losses import BandLoss
 from optimargin.objectives import LDM, ODM
 from optimargin.systems import Folds, OutlivedError
-from optimargin.systems.outputs import SystemList
-from optimargin.systems.small import CompiledSystems
 from optimargin.targets import Target
 from tests.cases import labels_target, two_classes
 from tests.python_losses import PlainODM
@@ -66,10 +65,7 @@ def kernel_refitters(data, fit_intercept, log_width=0.0):
     X, X_test, targets = data
     K, K_test, _ = kernels_of(X, X_test, log_width)
     design = GramDesign(np.eye(N_TRAIN))
-    made = [
-        AdditiveRefitter(design, targets, fit_intercept, compiled=compiled)
-        for compiled in (False, True)
-    ]
+    made = [kind(design, targets, fit_intercept) for kind in (NewtonRefitter, CompiledRefitter)]
     for refitter in made:
         refitter.change_kernel(K, K_test)
     return made
@@ -82,10 +78,10 @@ def linear_refitters(data, fit_intercept, folds=None):
     design, test = FeatureDesign(X, center), FeatureDesign(X_test, center)
     gram, K_test = LinearGramDesign(X, center), (X_test - center) @ (X - center).T
     return (
-        AdditiveRefitter(design, targets, fit_intercept, test),
-        AdditiveRefitter(design, targets, fit_intercept, test, folds=folds),
-        AdditiveRefitter(gram, targets, fit_intercept, GramTest(K_test)),
-        AdditiveRefitter(gram, targets, fit_intercept, GramTest(K_test), compiled=True),
+        NewtonRefitter(design, targets, fit_intercept, test),
+        NewtonRefitter(design, targets, fit_intercept, test, folds=folds),
+        NewtonRefitter(gram, targets, fit_intercept, GramTest(K_test)),
+        CompiledRefitter(gram, targets, fit_intercept, GramTest(K_test)),
     )
 
 
@@ -255,24 +251,17 @@ def test_what_was_found_is_refused_or_unchanged_after_another_kernel(data, folds
 
 def test_features_are_let_go_before_others_are_told(data, folds):
     X, _, targets = data
-    refitter = AdditiveRefitter(FeatureDesign(X), targets, True)
+    refitter = NewtonRefitter(FeatureDesign(X), targets, True)
     solved = refitter.solve(OBJECTIVES[0])
     held_out = solved.leave_folds_out(folds)
     refitter.change_design(None)
-    assert all(part.system is None for part in solved._systems._parts)
+    assert all(part.system is None for part in refitter._now)
     for ask in (solved.leave_one_out, lambda: held_out.derivatives(held_out.decision)):
         with pytest.raises(OutlivedError):
             ask()
     refitter.change_design(FeatureDesign(X))
     again = refitter.solve(OBJECTIVES[0]).leave_folds_out(folds).decision
     np.testing.assert_allclose(again, held_out.decision, atol=1e-9)
-
-
-@pytest.mark.parametrize("which", range(6))
-def test_systems_say_what_they_cost(data, which):
-    solved = refitters(data, True)[which].solve(OBJECTIVES[0])
-    assert 0 < solved._systems.operations < np.inf
-    assert 0 < solved._systems.n_bytes < np.inf
 
 
 def test_what_has_no_closed_form_says_so():
@@ -292,18 +281,18 @@ def test_the_refitter_follows_from_the_data_and_the_objective(data):
     kernel, linear = KernelData(K, K_test), LinearData(X)
     uneven = LinearData(X * 10.0 ** np.arange(-4, 4, 2))  # of which inner products lose digits
     for rows, objective_type, asked, *expected in [
-        (kernel, ODM, targets, CompiledSystems, GramDesign),
-        (kernel, OtherODM, targets, SystemList, GramDesign),
-        (linear, ODM, targets, CompiledSystems, LinearGramDesign),
-        (linear, OtherODM, targets, SystemList, FeatureDesign),
-        (uneven, ODM, targets, SystemList, FeatureDesign),
-        (LinearData(sp.csr_array(X)), ODM, targets, SystemList, FeatureDesign),
-        (LinearData(many), ODM, [labels_target(signs)], SystemList, FeatureDesign),
-        (LinearData(wide), ODM, targets, CompiledSystems, LinearGramDesign),
-        (LinearData(wide), OtherODM, targets, SystemList, LinearGramDesign),
+        (kernel, ODM, targets, CompiledRefitter, GramDesign),
+        (kernel, OtherODM, targets, NewtonRefitter, GramDesign),
+        (linear, ODM, targets, CompiledRefitter, LinearGramDesign),
+        (linear, OtherODM, targets, NewtonRefitter, FeatureDesign),
+        (uneven, ODM, targets, NewtonRefitter, FeatureDesign),
+        (LinearData(sp.csr_array(X)), ODM, targets, NewtonRefitter, FeatureDesign),
+        (LinearData(many), ODM, [labels_target(signs)], NewtonRefitter, FeatureDesign),
+        (LinearData(wide), ODM, targets, CompiledRefitter, LinearGramDesign),
+        (LinearData(wide), OtherODM, targets, NewtonRefitter, LinearGramDesign),
     ]:
         made = make_refitter(rows, objective_type, asked, True)
-        assert [made.backend, type(made.design)] == expected
+        assert [type(made), type(made.design)] == expected
     with pytest.raises(TypeError, match="No refitter takes a list"):
         make_refitter([], ODM, targets, True)
 
@@ -369,11 +358,9 @@ def test_the_loss_of_the_machine_is_the_band_loss():
 @pytest.mark.parametrize("which", range(6))
 def test_outputs_share_a_system_where_they_have_one_quadratic_loss(data, which):
     refitter = refitters(data, True)[which]
-    shared = refitter.solve(ODM(8.0, 8.0, 0.0))._systems
-    own = refitter.solve(ODM(8.0, 4.0, 0.0))._systems
-    if isinstance(shared, SystemList):
-        assert len(shared._parts) == 1
-        assert len(own._parts) == 3
-    else:
-        assert shared is not own
-        assert shared.intercept.size == own.intercept.size == 3
+    n_together, n_alone = (
+        len(refitter._now) if isinstance(refitter, NewtonRefitter) else refitter._now.n_problems
+        for objective in (ODM(8.0, 8.0, 0.0), ODM(8.0, 4.0, 0.0))
+        if refitter.solve(objective)
+    )
+    assert (n_together, n_alone) == (1, 3)

@@ -10,7 +10,7 @@ from sklearn.datasets import make_classification
 from optimargin import LinearODMClassifier, ODMClassifier, ldm_path, odm_path
 from optimargin.designs import FeatureDesign
 from optimargin.held_out.engine import LinearData, make_refitter
-from optimargin.held_out.refitter import AdditiveRefitter
+from optimargin.held_out.refitter import NewtonRefitter
 from optimargin.objectives import ODM
 from optimargin.selection.grid import PAPER_WIDTHS, Grid
 from optimargin.solvers import Newton
@@ -140,7 +140,7 @@ def test_a_path_of_linear_models_is_that_over_their_features(
     objectives = [ODM(*point) for point in points]
     made = make_refitter(LinearData(X, center, X_test), ODM, targets, fit_intercept)
     test = FeatureDesign(X_test, center)
-    features = AdditiveRefitter(FeatureDesign(X, center), targets, fit_intercept, test)
+    features = NewtonRefitter(FeatureDesign(X, center), targets, fit_intercept, test)
     # Rows that differ by many orders leave fewer digits.
     digits = 1e-9 if outlier == 1.0 else 1e-5
     np.testing.assert_allclose(

@@ -9,7 +9,7 @@ from sklearn.datasets import make_moons
 
 from optimargin import LDMClassifierCV, ODMClassifier, ODMClassifierCV, ODMRegressorCV
 from optimargin.designs import GramDesign
-from optimargin.held_out.refitter import AdditiveRefitter
+from optimargin.held_out.refitter import NewtonRefitter
 from optimargin.io import load_model, save_model
 from optimargin.kernels import KernelChoice, gamma_of_width
 from optimargin.objectives import ODM
@@ -31,7 +31,7 @@ def noisy_moons(n_samples=240, n_noise=4, seed=0):
 
 
 def newton_refitter(data, objective_type, targets, fit_intercept):
-    return AdditiveRefitter(GramDesign(data.K), targets, fit_intercept)
+    return NewtonRefitter(GramDesign(data.K), targets, fit_intercept)
 
 
 def make_data(X, y, weight=None, **settings):

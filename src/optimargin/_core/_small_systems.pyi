@@ -11,7 +11,7 @@ class SmallSystems:
     aim: Array
     intercept: Array
     objective: Array
-    solve_number: int
+    n_problems: int
     def __init__(
         self,
         rows: list[NDArray[np.intp]],

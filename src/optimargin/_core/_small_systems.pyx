@@ -163,13 +163,12 @@ cdef class SmallSystems:
     theta, decision, aim : ndarray of shape (n_flat,)
         Coefficients, decision values without the intercept, and aims of the last solve.
     intercept, objective : ndarray of shape (n_flat_outputs,)
-    solve_number : int
-        How many solves there were: what was found is valid until the next.
+    n_problems : int
     """
 
     cdef readonly object theta, decision, aim, intercept, objective
-    cdef readonly long solve_number
-    cdef Py_ssize_t n_problems, n_flat, most_rows, most_outputs
+    cdef readonly Py_ssize_t n_problems
+    cdef Py_ssize_t n_flat, most_rows, most_outputs
     cdef object _kept, _own_kernels, _row_of_flat
     cdef bint _is_shared
     cdef Problem* _problems
@@ -288,7 +287,6 @@ cdef class SmallSystems:
         cdef Py_ssize_t k
         cdef Problem* p
         cdef Request asked
-        self.solve_number += 1
         for k in range(self.n_problems):
             p = &self._problems[k]
             p.C1, p.C2, p.D = losses[k, 0], losses[k, 1], losses[k, 2]

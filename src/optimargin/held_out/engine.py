@@ -8,11 +8,11 @@ import numpy as np
 from optimargin.designs import FeatureDesign, GramDesign, LinearGramDesign
 from optimargin.designs.base import FeatureSpaceDesign
 from optimargin.designs.gram import centred_products
+from optimargin.held_out.compiled import CompiledRefitter
 from optimargin.held_out.ldm import MAX_ITER, TOL, LDMRefitter, LDMSampleRefitter
-from optimargin.held_out.refitter import AdditiveRefitter, GramTest
+from optimargin.held_out.refitter import GramTest, NewtonRefitter, have_own_rows
 from optimargin.objectives import AdditiveObjective
 from optimargin.solvers import InteriorPoint
-from optimargin.systems.outputs import Layout
 from optimargin.training.plan import plan_refitter
 
 _ROUGH_TOL = 1e-9  # relative gap of problems whose products are in float32
@@ -72,7 +72,7 @@ class FoldedData:
     Attributes
     ----------
     design : FeatureSpaceDesign or None
-        None where the features will be told later (`AdditiveRefitter.change_design`).
+        None where the features will be told later (`NewtonRefitter.change_design`).
     folds : Folds
     dtype : numpy dtype
         The precision of products over samples.
@@ -98,15 +98,15 @@ def make_refitter(data, objective_type, targets, fit_intercept):
     given: dict = {"targets": targets, "fit_intercept": fit_intercept}
     if isinstance(data, FoldedData):
         rough: Any = {"tol": _ROUGH_TOL, "exact": False} if data.dtype == np.float32 else {}
-        return AdditiveRefitter(data.design, **given, folds=data.folds, **rough)
+        return NewtonRefitter(data.design, **given, folds=data.folds, **rough)
     if not isinstance(data, KernelData | LinearData):
         raise TypeError(f"No refitter takes a {type(data).__name__}.")
-    on_own_rows = Layout(targets).has_own_rows
-    plan = plan_refitter(objective_type, data.X, on_own_rows=on_own_rows)
+    plan = plan_refitter(objective_type, data.X, on_own_rows=have_own_rows(targets))
     design, given["test"] = data.made(plan)
     in_features = isinstance(design, FeatureSpaceDesign)
     if issubclass(objective_type, AdditiveObjective):
-        return AdditiveRefitter(design, **given, compiled=plan.compiled and not in_features)
+        compiled = plan.compiled and not in_features
+        return (CompiledRefitter if compiled else NewtonRefitter)(design, **given)
     if not in_features:
         return LDMSampleRefitter(design, **given)
     solver = InteriorPoint(tol=TOL, max_iter=MAX_ITER) if plan.by_interior_point else None

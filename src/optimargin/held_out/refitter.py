@@ -11,24 +11,27 @@ solve starts. What a solve found is returned, with all that can be asked of it:
 It is valid until the next solve of the same refitter. A sample that takes no part in an output, as
 in a pair of classes, is held out of it anyway: its value is that of the model itself.
 
-`AdditiveRefitter` is Newton's method, the systems of all outputs (`optimargin.systems`) and a warm
-start. `optimargin.held_out.ldm` has those of the large margin distribution machine.
+`NewtonRefitter` is Newton's method, the systems of all outputs (`optimargin.systems`) and a warm
+start; `optimargin.held_out.compiled` has the same compiled, for the band loss over kernel values,
+and `optimargin.held_out.ldm` those of the large margin distribution machine.
 """
 
 from abc import ABC, abstractmethod
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from optimargin._threads import for_each
 from optimargin.designs import LINEAR_DESIGNS, GramDesign
 from optimargin.designs.base import FeatureSpaceDesign
 from optimargin.solvers import Newton
-from optimargin.systems import Folds, Values
+from optimargin.systems import Derivatives, Folds, Values, make_system, system_of
 from optimargin.systems.base import check_number
-from optimargin.systems.outputs import Layout, SystemList
-from optimargin.systems.small import CompiledSystems
+from optimargin.targets import Target
+
+_OPERATIONS = 100  # of a factorisation take as long as one of the loops that threads are made for
 
 
 class Solved:
@@ -112,19 +115,17 @@ class GramTest:
         return GramTest(np.ascontiguousarray(self.K[:, rows]))
 
 
-def share_curvatures(losses, targets):
-    """Return whether the curvatures of all outputs are one and the same, whatever the solution."""
-    constants = {loss.constant_curvature for loss in losses}
-    first = targets[0].weight
-    return (
-        len(constants) == 1
-        and None not in constants
-        and all(t.weight is first or np.array_equal(t.weight, first) for t in targets)
-    )
+def have_own_rows(targets):
+    """Return whether outputs are asked for some of the samples only, as pairs of classes are."""
+    return len(targets) > 1 and not all(target.weight.all() for target in targets)
 
 
 class AdditiveRefitter(Refitter):
-    """Problems of any additive objective over any design.
+    """Problems of an additive objective, whose active systems answer what is asked.
+
+    Outputs that share curvatures are solved together. An output that is asked for some of the
+    samples only is a problem of its own rows. What is put into arrays of shape
+    (..., n_samples, n_outputs) leaves the other rows as they are.
 
     Parameters
     ----------
@@ -135,62 +136,33 @@ class AdditiveRefitter(Refitter):
     fit_intercept : bool
     test : GramTest or FeatureSpaceDesign, default=None
         Test samples, in the representation of the design.
-    compiled : bool, default=False
-        Whether the compiled problems are to solve: for the band loss over a Gram matrix.
-    folds : Folds, default=None
-        Those that will be left out; sums over them are kept.
-    tol : float, default=1e-12
-        Of the relative gap.
-    exact : bool, default=True
-        Whether cheap solves go on until the active set is final.
 
     Attributes
     ----------
-    backend : type
-        Of the systems: `SystemList` or `CompiledSystems`.
+    number : int
+        Of solves and designs: what was found is valid until the next.
+    target : Target
+        Of all outputs, its arrays of shape (n_samples, n_outputs).
     """
 
-    def __init__(
-        self,
-        design,
-        targets,
-        fit_intercept,
-        test=None,
-        *,
-        compiled=False,
-        folds=None,
-        tol=1e-12,
-        exact=True,
-    ):
-        self.design, self.targets, self.test = design, targets, test
+    def __init__(self, design, targets, fit_intercept, test=None):
+        self.targets, self.fit_intercept, self.number = targets, fit_intercept, 0
+        self._made: dict = {}  # what solves outputs one by one, and what solves all as one
+        self._now: Any = None  # which of them solved last
         # Features that will be told later are too many to be copied for every pair of classes.
-        self._layout = Layout(targets, in_parts=design is not None)
-        self.backend: Any = CompiledSystems if compiled else SystemList
-        self._settings: dict = {}
-        if not compiled:
-            solver = Newton(tol=tol, max_iter=1000, **({} if exact else {"exact_up_to": 0}))
-            self._settings = {"solver": solver, "folds": folds}
-        self._fit_intercept = fit_intercept
-        self._made: dict = {}  # the systems of single outputs, and the one of all of them
-
-    def _systems(self, together):
-        """Return the systems of every output, or the one of all of them."""
-        if together not in self._made:
-            self._made[together] = self.backend(
-                self._layout,
-                self.targets,
-                self._fit_intercept,
-                together=together,
-                **self._settings,
+        self.has_own_rows = design is not None and have_own_rows(targets)
+        self.target = Target(
+            *(
+                np.stack([getattr(target, name) for target in targets], axis=1)
+                for name in ("value", "orientation", "weight")
             )
-            self._made[together].use(self.design, self.test)
-        return self._made[together]
+        )
+        self.change_design(design, test)
 
     def change_design(self, design, test=None):
         """Go on with other features, or other kernel values, of the same samples."""
+        self.number += 1
         self.design, self.test = design, test
-        for systems in self._made.values():
-            systems.use(design, test)
 
     def change_kernel(self, K, test=None):
         """Go on with other kernel values, and those of the test samples."""
@@ -198,36 +170,97 @@ class AdditiveRefitter(Refitter):
 
     def solve(self, objective):
         """Solve the problem of every output."""
+        self.number += 1
         losses = [objective.loss(target.scale) for target in self.targets]
-        together = len(losses) > 1 and not self._layout.has_own_rows
-        systems = self._systems(together and share_curvatures(losses, self.targets))
-        systems.solve(objective, losses)
-        return AdditiveSolved(systems, losses)
+        self._use(self._are_together(losses))
+        return AdditiveSolved(self, losses, *self._solve(objective, losses))
 
-    def predict_path(self, objectives):
-        """Return decision values of the test samples for one setting after another."""
-        if self.backend is SystemList:
-            return super().predict_path(objectives)
-        scales = [target.scale for target in self.targets]
-        losses = [[objective.loss(scale) for scale in scales] for objective in objectives]
-        return self._systems(False).path(losses)
+    def _are_together(self, losses):
+        """Return whether the curvatures of all outputs are the same, whatever the solution."""
+        constants, weight = {loss.constant_curvature for loss in losses}, self.target.weight
+        is_quadratic = len(constants) == 1 and None not in constants
+        return len(losses) > 1 and is_quadratic and bool((weight == weight[:, :1]).all())
+
+    def _use(self, together):
+        """Go on with what solves outputs one by one, or all as one."""
+        if together not in self._made:
+            self._made[together] = self._make(together)
+        self._now = self._made[together]
+
+    @abstractmethod
+    def _make(self, together):
+        """Return what solves outputs one by one, or all as one."""
+
+    @abstractmethod
+    def _solve(self, objective, losses):
+        """Return coefficients, intercepts, objectives and gaps.
+
+        Parameters
+        ----------
+        objective : AdditiveObjective
+        losses : list of Loss
+            Those of the objective for each output.
+        """
+
+    @abstractmethod
+    def put_left_out(self, out):
+        """Put the values of samples for the models without each into an array."""
+
+    @abstractmethod
+    def put_folds(self, folds, out):
+        """Put values for the models without each fold into an array of all repeats.
+
+        Returns
+        -------
+        differentiate : callable
+            Given derivatives by the values, it returns `Derivatives`.
+        """
+
+    @abstractmethod
+    def differentiate_test(self, slope):
+        """Return `Derivatives` of a function of the values of test samples, given those by them."""
+
+    @abstractmethod
+    def pull_and_curvature(self):
+        """Return the pulls and curvatures of the solution, of shape (n_samples, n_outputs)."""
+
+    @cached_property
+    def groups(self):
+        """Samples that take part in the same outputs, as those of a class do, and these outputs."""
+        kinds, kind = np.unique(self.target.weight > 0, axis=0, return_inverse=True)
+        return [
+            (np.flatnonzero(kind.ravel() == k), np.flatnonzero(outputs))
+            for k, outputs in enumerate(kinds)
+        ]
+
+    def room(self, coef, intercept):
+        """Return room for decision values; those of rows that are not asked for are known."""
+        if not self.has_own_rows:
+            return np.empty(self.target.value.shape)
+        if isinstance(self.design, FeatureSpaceDesign):
+            return self.design.decisions(coef) + intercept
+        out = np.tile(intercept, (len(self.target.value), 1))
+        for rows, outputs in self.groups:
+            out[:, outputs] += self.design.columns(rows) @ coef[np.ix_(rows, outputs)]
+        return out
 
 
 class AdditiveSolved(Solved):
-    """Solutions of additive problems, whose systems answer all that is asked of them.
+    """Solutions of additive problems, whose refitter answers all that is asked of them.
 
     Parameters
     ----------
-    systems : Systems
+    refitter : AdditiveRefitter
     losses : list of Loss
         Of each output.
+    coef, intercept, objective, dual_gap : ndarray
+        See `Solved`.
     """
 
-    def __init__(self, systems, losses):
-        found = systems.coef, systems.intercept, systems.objective, systems.dual_gap
-        super().__init__(*found, systems.test)
-        self._systems, self._layout, self._losses = systems, systems.layout, losses
-        self._design, self._number = systems.design, systems.number
+    def __init__(self, refitter, losses, coef, intercept, objective, dual_gap):
+        super().__init__(coef, intercept, objective, dual_gap, refitter.test)
+        self._refitter, self._losses = refitter, losses
+        self._design, self._number = refitter.design, refitter.number
 
     @cached_property
     def _in_features(self):
@@ -247,54 +280,265 @@ class AdditiveSolved(Solved):
         """Intercepts, of rows that are not centred."""
         return self._offset + (0.0 if self._in_features is None else self._in_features[1])
 
-    def _everywhere(self):
-        """Return room for decision values; those of rows that are not asked for are known."""
-        layout = self._layout
-        if not layout.has_own_rows:
-            return np.empty((layout.n_samples, self._offset.size))
-        if isinstance(self._design, FeatureSpaceDesign):
-            return self._design.decisions(self._coef) + self._offset
-        out = np.repeat(self._offset[None], layout.n_samples, axis=0)
-        for rows, outputs in layout.groups:
-            out[:, outputs] += self._design.columns(rows) @ self._coef[np.ix_(rows, outputs)]
-        return out
-
     def leave_one_out(self):
         """Return closed-form decision values of shape (n_samples, n_outputs)."""
-        check_number(self._systems, self._number)
-        return self._layout.spread(self._everywhere(), self._systems.left_out())
+        check_number(self._refitter, self._number)
+        out = self._refitter.room(self._coef, self._offset)
+        self._refitter.put_left_out(out)
+        return out
 
     def leave_folds_out(self, folds):
         """Return closed-form decision values, with derivatives."""
-        check_number(self._systems, self._number)
-        values = self._systems.folds(folds)
-        out = np.stack([self._everywhere()] * folds.fold.shape[0])
-
-        def derivatives(slope):
-            return self._by_parameters(values.derivatives(self._layout.flat(slope)))
-
-        return Values(self._layout.spread(out, values.decision), derivatives)
+        check_number(self._refitter, self._number)
+        room = self._refitter.room(self._coef, self._offset)
+        out = np.stack([room] * folds.fold.shape[0])
+        return self._values(out, self._refitter.put_folds(folds, out))
 
     def predict_test(self):
         """Return decision values of the test samples, with derivatives."""
+        return self._values(super().predict_test().decision, self._refitter.differentiate_test)
+
+    def _values(self, decision, differentiate):
+        """Return values, given what differentiates a function of them by systems."""
 
         def derivatives(slope):
-            check_number(self._systems, self._number)
-            return self._by_parameters(self._systems.differentiate_test(slope))
+            check_number(self._refitter, self._number)
+            return self._by_parameters(differentiate(slope))
 
-        return replace(super().predict_test(), derivatives=derivatives)
+        return Values(decision, derivatives)
 
     def _by_parameters(self, found):
         """Return derivatives with those by the parameters of the losses."""
-        pull, curvature = self._systems.pull_and_curvature()
-        places, by_loss = self._layout.places, 0.0
+        pull, curvature = self._refitter.pull_and_curvature()
+        target, outputs = self._refitter.target, [[k] for k in range(len(self._losses))]
         if all(loss == self._losses[0] for loss in self._losses):
-            places = [slice(0, pull.size)]
-        for place, loss in zip(places, self._losses, strict=False):
-            active = place.start + np.flatnonzero(curvature[place])
+            outputs = [slice(None)]
+        by_loss = 0.0
+        for some, loss in zip(outputs, self._losses, strict=False):
+            row, column = np.nonzero(curvature[:, some])
+            at = row, np.arange(len(self._losses))[some][column]
             log_curvature, aim = loss.parameter_slopes(
-                pull[active], curvature[active], self._layout.target.take(active, 1.0)
+                pull[at], curvature[at], target.take(at, 1.0)
             )
-            by_loss = by_loss + log_curvature @ found.by_log_curvature[active]
-            by_loss = by_loss + aim @ found.by_aim[active]
+            by_loss = by_loss + log_curvature @ found.by_log_curvature[at]
+            by_loss = by_loss + aim @ found.by_aim[at]
         return replace(found, by_loss=by_loss)
+
+
+@dataclass
+class _Part:
+    """Outputs that share a system, and the rows of it.
+
+    Attributes
+    ----------
+    rows : ndarray or slice
+    outputs : slice
+    targets : list of Target
+        On these rows.
+    system : ActiveSystem or None
+        None where the design has changed since it was made.
+    problem : AdditiveProblem or None
+        Of the last solution, where the system has not moved there yet.
+    coef, decision : ndarray or None
+        Of the last solution of a single output, from which the next solve starts.
+    intercept : float
+    """
+
+    rows: Any
+    outputs: slice
+    targets: list
+    system: Any = None
+    problem: Any = None
+    coef: Any = None
+    decision: Any = None
+    intercept: float = 0.0
+
+    @property
+    def at(self):
+        """Where its values are in arrays of shape (n_samples, n_outputs)."""
+        return self.rows, self.outputs
+
+    def solve(self, objective, loss, solver):
+        """Return the coefficients, intercepts, objectives and gaps.
+
+        Parameters
+        ----------
+        objective : AdditiveObjective
+        loss : Loss
+            Of all outputs.
+        solver : Newton
+        """
+        system, target = self.system, self.targets[0]
+        if loss.constant_curvature is not None:
+            curvature = loss.constant_curvature * target.weight
+            aim = np.stack([target.value for target in self.targets], axis=1)
+            self.problem = None
+            self._move(curvature, aim)
+            image = system.design.metric(system.coef, system.decision - system.intercept)
+            value = 0.5 * curvature @ (aim - system.decision) ** 2
+            value += 0.5 * np.einsum("ij,ij->j", system.coef, image)
+            return system.coef, system.intercept, value, np.zeros(value.size)
+        problem = objective.problem(system.design, target, fit_intercept=system.fit_intercept)
+        if self.coef is None and self.decision is not None:
+            # Other features: the active set is what is known.
+            _, pull, curvature = loss.evaluate(self.decision, target)
+            aim = self.decision.copy()
+            active = curvature > 0
+            aim[active] += pull[active] / curvature[active]
+            self._move(curvature, aim[:, None])
+        found = solver.solve_with(system, problem, self.coef, self.intercept)
+        if found.dual_gap > np.sqrt(solver.tol):  # sums that changed often may lose their digits
+            again = solver.solve(problem)
+            found = min(found, again, key=lambda each: each.objective)
+        self.problem = problem
+        self.coef, self.intercept, self.decision = found.coef, found.intercept, found.decision
+        return found.coef[:, None], found.intercept, found.objective, found.dual_gap
+
+    def _move(self, curvature, aim):
+        """Move the system; the solution of a single output is the next start."""
+        system = self.system.move(curvature, aim)
+        self.coef, self.intercept = system.coef[:, 0], float(system.intercept[0])
+        self.decision = system.decision[:, 0]
+
+    def at_solution(self):
+        """Return the system of the last solution."""
+        if self.problem is not None:
+            point = self.problem.point(self.coef, self.intercept)
+            system_of(self.problem, point, self.system)
+            self.problem = None
+        return self.system
+
+
+class NewtonRefitter(AdditiveRefitter):
+    """Problems of any additive objective over any design.
+
+    Parameters
+    ----------
+    design, targets, fit_intercept, test
+        As in `AdditiveRefitter`.
+    folds : Folds, default=None
+        Those that will be left out; sums over them are kept.
+    tol : float, default=1e-12
+        Of the relative gap.
+    exact : bool, default=True
+        Whether cheap solves go on until the active set is final.
+    """
+
+    def __init__(
+        self, design, targets, fit_intercept, test=None, *, folds=None, tol=1e-12, exact=True
+    ):
+        super().__init__(design, targets, fit_intercept, test)
+        self._folds = folds
+        self._solver = Newton(tol=tol, max_iter=1000, **({} if exact else {"exact_up_to": 0}))
+
+    def change_design(self, design, test=None):
+        """Go on with another design; coefficients of samples stay a start."""
+        super().change_design(design, test)
+        self._in_samples = not isinstance(design, FeatureSpaceDesign)
+        for part in (part for parts in self._made.values() for part in parts):
+            part.system = part.problem = None
+            if not self._in_samples:
+                part.coef = None
+
+    def _make(self, together):
+        """Return the parts of single outputs, or the one of all of them."""
+        every, n_outputs = slice(None), len(self.targets)
+        if together:
+            return [_Part(every, slice(0, n_outputs), self.targets)]
+        if not self.has_own_rows:
+            return [_Part(every, slice(k, k + 1), [t]) for k, t in enumerate(self.targets)]
+        own = [np.flatnonzero(target.weight) for target in self.targets]
+        return [
+            _Part(rows, slice(k, k + 1), [target.take(rows, 1.0)])
+            for k, (target, rows) in enumerate(zip(self.targets, own, strict=True))
+        ]
+
+    def _make_system(self, part):
+        """Return a new system over the rows of a part."""
+        design, folds = self.design, self._folds
+        if self.has_own_rows:
+            design, folds = design.take(part.rows), None
+        return make_system(design, fit_intercept=self.fit_intercept, folds=folds)
+
+    def _each(self, function):
+        """Return a function of each part, in threads where parts of own rows take long."""
+        found: list[Any] = [None] * len(self._now)
+
+        def call(k):
+            found[k] = function(self._now[k])
+
+        work = 0.0
+        if self.has_own_rows:
+            work = sum(part.system.operations for part in self._now) / _OPERATIONS
+        for_each(call, range(len(found)), work)
+        return found
+
+    def _solve(self, objective, losses):
+        for part in self._now:
+            if part.system is None:
+                part.system = self._make_system(part)
+        found = self._each(
+            lambda part: part.solve(objective, losses[part.outputs.start], self._solver)
+        )
+        columns, *others = zip(*found, strict=True)
+        coef = np.zeros((self.design.n_coef, len(losses)))
+        for part, each in zip(self._now, columns, strict=True):
+            coef[part.rows if self._in_samples else slice(None), part.outputs] = each
+        return coef, *(np.hstack(each) for each in others)
+
+    def put_left_out(self, out):
+        """Put the values of samples for the models without each into an array."""
+        for part in self._now:
+            out[part.at] = part.at_solution().left_out()
+
+    def put_folds(self, folds, out):
+        """Put values for the models without each fold into an array of all repeats."""
+
+        def leave_out(part):
+            own = folds.of_rows(part.rows) if self.has_own_rows else folds
+            values = part.at_solution().folds(own)
+            out[(..., *part.at)] = values.decision
+            return values.derivatives
+
+        differentiate = self._each(leave_out)
+
+        def derivatives(slope):
+            return self._joined(
+                [
+                    of_part(np.ascontiguousarray(slope[(..., *part.at)]))
+                    for of_part, part in zip(differentiate, self._now, strict=True)
+                ]
+            )
+
+        return derivatives
+
+    def differentiate_test(self, slope):
+        """Return derivatives of a function of the values of test samples."""
+        test = [self.test] * len(self._now)
+        if self.has_own_rows and self._in_samples:
+            test = [self.test.take(part.rows) for part in self._now]
+        return self._joined(
+            [
+                part.at_solution().predict(each).derivatives(slope[:, part.outputs])
+                for part, each in zip(self._now, test, strict=True)
+            ]
+        )
+
+    def _joined(self, found):
+        """Return the derivatives of all parts."""
+        by_aim, by_log_curvature = np.zeros((2, *self.target.value.shape))
+        forms: list = []
+        for part, each in zip(self._now, found, strict=True):
+            by_aim[part.at], by_log_curvature[part.at] = each.by_aim, each.by_log_curvature
+            own = self.has_own_rows and self._in_samples
+            forms += [replace(form, rows=part.rows) for form in each.forms] if own else each.forms
+        return Derivatives(by_aim, by_log_curvature, forms)
+
+    def pull_and_curvature(self):
+        """Return the pulls and curvatures of the solution, of shape (n_samples, n_outputs)."""
+        pull, curvature = np.zeros((2, *self.target.value.shape))
+        for part in self._now:
+            system = part.at_solution()
+            curvature[part.at] = system.curvature[:, None]
+            pull[part.at] = system.curvature[:, None] * (system.aim - system.decision)
+        return pull, curvature

@@ -97,17 +97,20 @@ class Form:
         Which kernel values: "samples" with samples, "test" with samples, "landmarks", which are
         samples with landmarks, or "between" landmarks.
     left, coef : ndarray of shape (n_forms, n_rows), (n_forms, n_columns)
+        Without `left`, `coef` is what the sum makes of them, of shape (n_rows, n_columns).
     rows : ndarray of shape (n_rows,) or None
         Samples that coef is for, and left where it is of samples, too; None for all of them.
     """
 
     of: str
-    left: np.ndarray
+    left: np.ndarray | None
     coef: np.ndarray
     rows: np.ndarray | None = None
 
     def contract(self, slope):
         """Return the derivative by a parameter that changes the kernel values by `slope`."""
+        if self.left is None:
+            return float(np.vdot(self.coef, slope))
         if self.rows is not None:
             slope = (
                 slope[:, self.rows] if self.of == "test" else slope[np.ix_(self.rows, self.rows)]
@@ -118,7 +121,7 @@ class Form:
     def add_to(self, dense):
         """Add the derivatives by all kernel values to an array of their shape."""
         at = slice(None) if self.rows is None else np.ix_(self.rows, self.rows)
-        dense[at] += self.left.T @ self.coef
+        dense[at] += self.coef if self.left is None else self.left.T @ self.coef
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 
 from optimargin import ODMClassifier
 from optimargin.designs import GramDesign
+from optimargin.held_out.compiled import CompiledRefitter
 from optimargin.held_out.engine import KernelData, make_refitter
-from optimargin.held_out.refitter import AdditiveRefitter, GramTest
+from optimargin.held_out.refitter import GramTest, NewtonRefitter
 from optimargin.kernels import Kernel, squared_distances
 from optimargin.objectives import ODM
 from optimargin.systems import Folds, IndefiniteError
-from optimargin.systems.small import CompiledSystems
 from optimargin.tasks import Classification
 from tests.cases import labels_target, two_classes
 
@@ -40,7 +40,7 @@ def pairs_of(seed, n_samples=36, n_classes=4, *, weighted=False):
 def compiled(K, targets, fit_intercept, K_test=None):
     """Return the refitter of kernel values whose problems are compiled."""
     test = None if K_test is None else GramTest(K_test)
-    return AdditiveRefitter(GramDesign(K), targets, fit_intercept, test, compiled=True)
+    return CompiledRefitter(GramDesign(K), targets, fit_intercept, test)
 
 
 def everything(refitter, objective, folds, slopes):
@@ -86,7 +86,7 @@ def test_pairs_of_classes_are_what_each_is_on_its_own_rows(
     (K, slope), (K_test, slope_test) = kernel_of(X), kernel_of(X[:5] + 0.3, X)
     slopes = {"samples": slope, "test": slope_test}
     together = compiled(K, targets, fit_intercept, K_test)
-    by_newton = AdditiveRefitter(GramDesign(K), targets, fit_intercept, GramTest(K_test))
+    by_newton = NewtonRefitter(GramDesign(K), targets, fit_intercept, GramTest(K_test))
     found, expected = (
         everything(refitter, objective, folds, slopes) for refitter in (together, by_newton)
     )
@@ -141,7 +141,7 @@ def test_threads_change_nothing(monkeypatch, objective):
     K, slope = kernel_of(X)
     found = []
     for n_threads in (1, 2, 5):
-        monkeypatch.setattr("optimargin.systems.small.n_threads_for", lambda _, n=n_threads: n)
+        monkeypatch.setattr("optimargin.held_out.compiled.n_threads_for", lambda _, n=n_threads: n)
         refitter = compiled(K, targets, True, K[:4])
         slopes = {"samples": slope, "test": slope[:4]}
         found.append(everything(refitter, objective, folds, slopes))
@@ -167,7 +167,7 @@ def test_rows_that_an_output_is_not_asked_for_have_the_value_of_the_model_itself
     K = kernel_of(X)[0]
     for refitter in (
         compiled(K, targets, True, K),
-        AdditiveRefitter(GramDesign(K), targets, True, GramTest(K)),
+        NewtonRefitter(GramDesign(K), targets, True, GramTest(K)),
     ):
         for objective in (QUADRATIC, BAND):
             solved = refitter.solve(objective)
@@ -238,7 +238,7 @@ def test_left_out_values_are_those_of_an_estimator(fit_intercept, point):
     model.fit(X, y, sample_weight=weight)
     K = model._kernel(X)
     refitter = make_refitter(KernelData(K), ODM, [labels_target(y, weight)], fit_intercept)
-    assert refitter.backend is CompiledSystems
+    assert isinstance(refitter, CompiledRefitter)
     solved = refitter.solve(ODM(*point))
     assert solved.objective[0] == pytest.approx(model.objective_, rel=1e-12)
     fold = np.arange(48, dtype=np.intc)[None] % 4
