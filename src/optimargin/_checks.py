@@ -117,10 +117,9 @@ def check_scale(X, estimator_name=""):
 
     And for NaN and infinity. One pass, on all cores.
     """
-    total = sum_of_squares(X)
+    total = check_finite(X, estimator_name)
     if total <= float(np.finfo(X.dtype).max) ** 0.9:
         return total
-    assert_all_finite(X, estimator_name=estimator_name, input_name="X")
     values = X.data if issparse(X) else X
     largest = float(max(values.max(initial=0.0), -values.min(initial=0.0)))
     if largest > float(np.finfo(X.dtype).max) ** 0.45:

@@ -21,8 +21,7 @@ from optimargin._core._losses import band_derivatives, band_evaluate
 from optimargin._linalg import line_search
 from optimargin._threads import n_threads_for
 
-_OPERATIONS = 20  # that one sample takes
-_NEARBY = 1e-6  # of shortfalls, relative: less than samples are from each other
+_OPERATIONS_PER_SAMPLE = 20  # about what one costs in the compiled loops
 
 
 class Loss(ABC):
@@ -66,7 +65,7 @@ class Loss(ABC):
         Optional: by default curvatures a little to the left or to the right have to be the same.
         """
         shortfall = target.shortfall(decision)[target.weight > 0]
-        step = _NEARBY * (1.0 + np.abs(shortfall))
+        step = 1e-6 * (1.0 + np.abs(shortfall))  # less than samples are from each other
         here, left, right = (self.terms(shortfall + by)[2] for by in (0.0, -step, step))
         return bool(((here == left) | (here == right)).all())
 
@@ -233,37 +232,16 @@ class BandLoss(Loss):
         """Return value, pull and curvature in one compiled pass."""
         pull = np.empty_like(decision)
         curvature = np.empty_like(decision)
-        value = band_evaluate(
-            decision,
-            offset,
-            target.value,
-            target.orientation,
-            target.weight,
-            self.C1,
-            self.C2,
-            self.D,
-            pull,
-            curvature,
-            n_threads_for(_OPERATIONS * decision.size),
-        )
+        n_threads = n_threads_for(_OPERATIONS_PER_SAMPLE * decision.size)
+        band = target.value, target.orientation, target.weight, self.C1, self.C2, self.D
+        value = band_evaluate(decision, offset, *band, pull, curvature, n_threads)
         return value, pull, curvature
 
     def derivatives(self, decision, target, length, *, offset=0.0, step=None, step_offset=0.0):
         """Return derivatives by the length of a step in one compiled pass."""
-        return band_derivatives(
-            decision,
-            offset,
-            step,
-            step_offset,
-            target.value,
-            target.orientation,
-            target.weight,
-            self.C1,
-            self.C2,
-            self.D,
-            length,
-            n_threads_for(_OPERATIONS * decision.size),
-        )
+        n_threads = n_threads_for(_OPERATIONS_PER_SAMPLE * decision.size)
+        band = target.value, target.orientation, target.weight, self.C1, self.C2, self.D
+        return band_derivatives(decision, offset, step, step_offset, *band, length, n_threads)
 
     def coordinate_step(self, target):
         """Return the compiled minimiser of the dual over one variable."""

@@ -208,7 +208,10 @@ def distribution_from_scores(y, scores, classes, sample_weight=None, gram=None):
     scores = np.asarray(scores, dtype=np.float64)
     y = np.asarray(y)
     check_consistent_length(scores, y)
-    encoded = _encode(y, classes)
+    encoded = np.searchsorted(classes, y)
+    is_known = classes[np.minimum(encoded, classes.size - 1)] == y
+    if not np.all(is_known):
+        raise ValueError(f"y has labels the classifier does not know: {np.unique(y[~is_known])}.")
     expected = (y.size,) if classes.size == 2 else (y.size, classes.size)
     if scores.shape != expected:
         raise ValueError(
@@ -238,14 +241,6 @@ def unwrap(est):
             est = est.steps[-1][1]
         else:
             return est
-
-
-def _encode(y, classes):
-    encoded = np.searchsorted(classes, y)
-    known = classes[np.minimum(encoded, classes.size - 1)] == y
-    if not np.all(known):
-        raise ValueError(f"y has labels the classifier does not know: {np.unique(y[~known])}.")
-    return encoded
 
 
 def _multiclass_margins(scores, encoded, gram):

@@ -133,16 +133,12 @@ def register_converters():
 
 def _check_kernel(est):
     kernel = getattr(est, "kernel", "linear")
-    known = [name for name, made in KERNELS.items() if made.is_linear or _has_form(made)]
+    known = [k for k, made in KERNELS.items() if made.is_linear or made.onnx is not Kernel.onnx]
     if kernel not in known:
         shown = "a function" if callable(kernel) else f"{kernel!r}"
         raise ValueError(
             f"The kernel is {shown}, which has no ONNX form: use one of {', '.join(known)}."
         )
-
-
-def _has_form(kernel_class):
-    return kernel_class.onnx is not Kernel.onnx
 
 
 def _declare(scope, model, inputs, custom_parsers=None):
@@ -172,19 +168,14 @@ def _output_types(operator):
     classes = model.classes_
     label, _ = _LABELS.get(classes.dtype.kind, _INTEGERS)
     types = [label([None]), score([None] if classes.size == 2 else [None, classes.size])]
-    if _is_calibrated(model):
+    if hasattr(model, "predict_proba") and hasattr(model, "calibration_"):
         types.append(score([None, classes.size]))
     return types
 
 
-def _is_calibrated(est):
-    return hasattr(est, "predict_proba") and hasattr(est, "calibration_")
-
-
 def _convert_regressor(scope, operator, container):
     """Add the nodes of a fitted regressor."""
-    graph = Graph(container.target_opset, type(operator.outputs[0].type) is DoubleTensorType)
-    model = operator.raw_operator
+    graph, model = Graph(container, operator), operator.raw_operator
     scores = graph.scores(unwrap(model), operator.inputs[0])
     shape = np.array([-1] if model.intercept_.size == 1 else [-1, model.intercept_.size])
     graph.op("Reshape", scores, shape, output_names=operator.outputs[:1]).add_to(scope, container)
@@ -192,8 +183,7 @@ def _convert_regressor(scope, operator, container):
 
 def _convert_classifier(scope, operator, container):
     """Add the nodes of a fitted classifier (skl2onnx calls this a converter)."""
-    graph = Graph(container.target_opset, type(operator.outputs[1].type) is DoubleTensorType)
-    est = operator.raw_operator
+    graph, est = Graph(container, operator), operator.raw_operator
     classes = est.classes_
     _, label_type = _LABELS.get(classes.dtype.kind, _INTEGERS)
     scores = graph.scores(unwrap(est), operator.inputs[0])
@@ -218,8 +208,7 @@ def _convert_classifier(scope, operator, container):
 
 def _convert_outlier_detector(scope, operator, container):
     """Add the nodes of a fitted novelty detector."""
-    graph = Graph(container.target_opset, type(operator.outputs[1].type) is DoubleTensorType)
-    est = operator.raw_operator
+    graph, est = Graph(container, operator), operator.raw_operator
     label, score = ([output] for output in operator.outputs)
     scores = graph.op("Reshape", graph.scores(est, operator.inputs[0]), np.array([-1]))
     scores = graph.op("Sub", scores, graph.number(est.offset_), output_names=score)
@@ -229,10 +218,11 @@ def _convert_outlier_detector(scope, operator, container):
 
 
 class Graph:
-    """Writes formulas as ONNX nodes of one opset and one precision."""
+    """Writes formulas as ONNX nodes, in the opset of a container and the precision of the input."""
 
-    def __init__(self, opset, is_double):
-        self._opset = opset
+    def __init__(self, container, operator):
+        is_double = isinstance(operator.inputs[0].type, DoubleTensorType)
+        self._opset = container.target_opset
         self._dtype = np.float64 if is_double else np.float32
         self._onnx_type = TensorProto.DOUBLE if is_double else TensorProto.FLOAT
 

@@ -8,10 +8,13 @@ Data: TypeAlias = NDArray[np.floating]
 Index: TypeAlias = NDArray[np.integer]
 
 def csr_matvec(
-    data: Data, indices: Index, indptr: Index, v: Vector, out: Vector, n_threads: int
-) -> None: ...
-def csr_matvec_on(
-    data: Data, indices: Index, indptr: Index, rows: Index, v: Vector, out: Vector, n_threads: int
+    data: Data,
+    indices: Index,
+    indptr: Index,
+    rows: Index | None,
+    v: Vector,
+    out: Vector,
+    n_threads: int,
 ) -> None: ...
 def csr_rmatvec(
     data: Data, indices: Index, indptr: Index, r: Vector, partial: Vector, n_threads: int

@@ -17,40 +17,21 @@ def csr_matvec(
     const floating[::1] data,  # in
     const index_t[::1] indices,  # in
     const index_t[::1] indptr,  # in
+    const Py_ssize_t[::1] rows,  # in; None means all of them
     const double[::1] v,  # in
-    double[::1] out,  # out
-    int n_threads,
-):
-    """out[:] = X @ v."""
-    cdef Py_ssize_t n_rows = indptr.shape[0] - 1, i
-    if data.shape[0] == 0:
-        out[:] = 0.0
-        return
-    for i in prange(n_rows, nogil=True, num_threads=n_threads, schedule="static"):
-        out[i] = gather_dot(
-            &data[0] + indptr[i], &indices[0] + indptr[i], &v[0], indptr[i + 1] - indptr[i]
-        )
-
-
-def csr_matvec_on(
-    const floating[::1] data,  # in
-    const index_t[::1] indices,  # in
-    const index_t[::1] indptr,  # in
-    const Py_ssize_t[::1] rows,  # in
-    const double[::1] v,  # in
-    double[::1] out,  # out, one per row of `rows`
+    double[::1] out,  # out, one per row
     int n_threads,
 ):
     """out[:] = X[rows] @ v."""
-    cdef Py_ssize_t k, first
+    cdef Py_ssize_t k, i, first
+    cdef bint is_whole = rows is None
     if data.shape[0] == 0:
         out[:] = 0.0
         return
-    for k in prange(rows.shape[0], nogil=True, num_threads=n_threads, schedule="static"):
-        first = indptr[rows[k]]
-        out[k] = gather_dot(
-            &data[0] + first, &indices[0] + first, &v[0], indptr[rows[k] + 1] - first
-        )
+    for k in prange(out.shape[0], nogil=True, num_threads=n_threads, schedule="static"):
+        i = k if is_whole else rows[k]
+        first = indptr[i]
+        out[k] = gather_dot(&data[0] + first, &indices[0] + first, &v[0], indptr[i + 1] - first)
 
 
 def csr_rmatvec(

@@ -118,7 +118,7 @@ class FeatureDesign(FeatureSpaceDesign):
         X, n_threads = self.X, n_threads_for(self._size)
         out = np.empty(self.n_samples)
         if self.is_sparse:
-            _sparse_products.csr_matvec(X.data, X.indices, X.indptr, v, out, n_threads)
+            _sparse_products.csr_matvec(X.data, X.indices, X.indptr, None, v, out, n_threads)
             if self.center is not None:
                 out -= self.center @ v
         else:
@@ -131,7 +131,7 @@ class FeatureDesign(FeatureSpaceDesign):
         X, n_threads = self.X, n_threads_for(self._size)
         out, shift = np.empty(rows.size), 0.0 if self.center is None else self.center @ v
         if self.is_sparse:
-            _sparse_products.csr_matvec_on(X.data, X.indices, X.indptr, rows, v, out, n_threads)
+            _sparse_products.csr_matvec(X.data, X.indices, X.indptr, rows, v, out, n_threads)
             return out - shift if shift else out
         _dense_products.dense_matvec_on(X, rows, v, shift, out, n_threads)
         return out

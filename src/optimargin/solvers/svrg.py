@@ -17,11 +17,6 @@ from optimargin._core._svrg import StochasticPass
 from optimargin.designs.base import FeatureSpaceDesign
 from optimargin.solvers.base import Solution, Solver
 
-# Where a pass can halve the error, short steps leave little noise and frequent snapshots pay off;
-# otherwise the way is long: (step in units of one over the largest smoothness
-# constant, passes between two snapshots).
-_EASY, _HARD = (0.25, 1), (0.5, 2)
-
 
 class SVRG(Solver):
     """SVRG in feature space.
@@ -39,8 +34,9 @@ class SVRG(Solver):
         design, target = problem.design, problem.target
         constants = target.weight * (design.squared_norms + problem.fit_intercept)
         smoothness = 1 + problem.loss.smoothness * design.n_samples * constants.max()
-        step, inner_passes = _EASY if smoothness < design.n_samples else _HARD
-        eta = step / smoothness
+        # Where a pass can halve the error, frequent snapshots pay off.
+        inner_passes = 1 if smoothness < design.n_samples else 2
+        eta = 0.5 / smoothness
         step_rule = problem.loss.coordinate_step(target)
         passes = StochasticPass(step_rule, design.n_samples, seed=self.seed)
         point = problem.point(coef, intercept)

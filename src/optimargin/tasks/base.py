@@ -29,9 +29,9 @@ class Task(ABC):
         """The number of decision values per sample."""
 
     @property
-    @abstractmethod
     def largest_target(self) -> float:
-        """No target is larger, in absolute value."""
+        """No target is larger, in absolute value. Labels are -1 and +1."""
+        return 1.0
 
     @property
     def scales(self) -> Sequence[Scale]:

@@ -9,7 +9,7 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
 from optimargin.targets import Target
-from optimargin.tasks.base import Task
+from optimargin.tasks.base import Task, checked_total
 
 
 @dataclass(frozen=True)
@@ -62,15 +62,27 @@ class Classification(Task):
 
     @classmethod
     def from_totals(cls, classes, totals, class_weight=None, present=None, multi_class="ovr"):
-        """Return the task of classes, given the sums of their sample weights."""
+        """Return the task of classes, given the sums of their sample weights.
+
+        A class that is not `present` has no weight, and needs none.
+        """
+        checked_total(totals.sum())
         present = np.ones(classes.size, dtype=bool) if present is None else present
-        given = class_weight
-        if isinstance(class_weight, dict):  # may name classes that are absent here
-            class_weight = dict(zip(classes, _given_factors(classes, class_weight), strict=True))
-            class_weight = {label: class_weight[label] for label in classes[present]}
-        factor = np.zeros(classes.size)
-        factor[present] = _checked_factors(classes[present], totals[present], class_weight)
-        return cls(classes, factor, float(totals @ factor), given, multi_class)
+        factor = _class_factors(classes, totals, class_weight, n_present=present.sum())
+        factor = np.where(present, factor, 0.0)
+        with np.errstate(over="ignore"):
+            total = float(totals @ factor)
+        if not np.isfinite(total):
+            raise ValueError(
+                "sample_weight times class_weight overflows when summed: use smaller weights."
+            )
+        empty = classes[present & (totals * factor == 0)]
+        if empty.size:
+            raise ValueError(
+                f"All samples of class {empty.tolist()[0]!r} have zero weight (sample_weight times "
+                "class_weight): give the class a positive weight or remove it from y."
+            )
+        return cls(classes, factor, total, class_weight, multi_class)
 
     def part(self, y, sample_weight=None):
         """Return the task of some of the samples: class weights are applied anew."""
@@ -81,7 +93,7 @@ class Classification(Task):
         """Return the task of labels that keep coming: weights are not normalised."""
         if classes.size < 2:
             raise ValueError("classes has one class only: list every label of the stream.")
-        factor = _class_factors(classes, np.ones(classes.size), class_weight)
+        factor = _class_factors(classes, np.ones(classes.size), class_weight, classes.size)
         return cls(classes, factor, 1.0)
 
     @property
@@ -100,11 +112,6 @@ class Classification(Task):
     def pairs(self) -> list[tuple[int, int]]:
         """The pairs of classes; positive values of an output speak for the second."""
         return list(combinations(range(self.classes.size), 2))
-
-    @property
-    def largest_target(self) -> float:
-        """Targets are -1 and +1."""
-        return 1.0
 
     def encode(self, y, sample_weight=None) -> list[Target]:
         """Return targets of -1 and +1; +1 for ``classes[1]``, or for the class of the output.
@@ -236,44 +243,17 @@ def check_known(classes, y, message):
         raise ValueError(message)
 
 
-def _checked_factors(classes, totals, class_weight):
-    """Return the factor of each class, checked to leave a weight to every class."""
-    if not np.isfinite(totals.sum()):
-        raise ValueError("sample_weight overflows when summed: use smaller weights.")
-    if not totals.any():
-        raise ValueError(
-            "sample_weight is zero for every sample: at least one sample of every class "
-            "needs a positive weight."
-        )
-    factor = _class_factors(classes, totals, class_weight)
-    with np.errstate(over="ignore"):
-        total = np.sum(totals * factor)
-    if not np.isfinite(total):
-        raise ValueError(
-            "sample_weight times class_weight overflows when summed: use smaller weights."
-        )
-    empty = classes[totals * factor == 0]
-    if empty.size:
-        raise ValueError(
-            f"All samples of class {empty.tolist()[0]!r} have zero weight (sample_weight times "
-            "class_weight): give the class a positive weight or remove it from y."
-        )
-    return factor
+def _class_factors(classes, totals, class_weight, n_present):
+    """Return the factor of each class; `totals` are the sums of their sample weights.
 
-
-def _class_factors(classes, totals, class_weight):
-    """Return the factor of each class; `totals` are the sums of their sample weights."""
+    A dict of weights need not name all classes: the others have a factor of one.
+    """
     if class_weight is None:
         return np.ones(totals.size)
     if isinstance(class_weight, str):
         with np.errstate(divide="ignore"):
-            factor = totals.sum() / (totals.size * totals)
+            factor = totals.sum() / (n_present * totals)
         return np.where(totals == 0, 0.0, factor)
-    return _given_factors(classes, class_weight)
-
-
-def _given_factors(classes, class_weight):
-    """Return the factors of a dict, one for classes that it does not name, checked."""
     names = classes.tolist()
     unnamed = [label for label in names if label not in class_weight]
     if unnamed and len(names) - len(unnamed) < len(class_weight):  # scikit-learn's rule

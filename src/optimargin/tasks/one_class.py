@@ -1,4 +1,4 @@
-"""Samples of one kind, from which others are to be told."""
+"""Samples of one kind, from which others are distinguished."""
 
 from dataclasses import dataclass, replace
 
@@ -46,11 +46,6 @@ class OneClass(Task):
         """Return the fold of each of the samples of a chunk: always the same ones."""
         rng = np.random.default_rng([self.seed, n_samples])
         return rng.permutation(n_samples) % self.n_folds
-
-    @property
-    def largest_target(self) -> float:
-        """Targets are one."""
-        return 1.0
 
     def part(self, y, sample_weight=None) -> "OneClass":
         """Return the task of some of the samples."""
