@@ -11,6 +11,12 @@ from optimargin._core._sparse cimport gather_dot, scatter_add
 
 import numpy as np
 
+cdef extern from "dense_rows.h" nogil:
+    void add_rows_float "optimargin_add_rows_float"(
+        const float* X, Py_ssize_t n, Py_ssize_t d, const double* r, double* out)
+    void add_rows_double "optimargin_add_rows_double"(
+        const double* X, Py_ssize_t n, Py_ssize_t d, const double* r, double* out)
+
 cdef extern from "prefetch.h" nogil:
     void prefetch "OPTIMARGIN_PREFETCH"(const void* address)
 
@@ -200,9 +206,9 @@ cdef class GramRows(Rows):
             with gil:
                 self.add_computed(self.get_row(i), amount)
         elif self.single:
-            axpy[float](amount, &self.K32[i, 0], &self.decisions[0], n)
+            add_rows_float(&self.K32[i, 0], 1, n, &amount, &self.decisions[0])
         else:
-            axpy[double](amount, &self.K64[i, 0], &self.decisions[0], n)
+            add_rows_double(&self.K64[i, 0], 1, n, &amount, &self.decisions[0])
         return 0
 
     cdef int add_computed(self, row, double amount) except -1:

@@ -31,11 +31,16 @@ class Design(ABC):
     n_samples, n_coef : int
     own_threads : bool
         Whether threads of the compiled core do the work, so that BLAS needs only one.
+    is_rounded : bool
+        Whether kernel values are rounded to less than double precision. Such a design has the
+        same one in double precision as its `precise`, and bounds what that changes
+        (`rounding`).
     """
 
     n_samples: int
     n_coef: int
     own_threads: bool = False
+    is_rounded: bool = False
 
     @abstractmethod
     def decision(self, v):
@@ -221,16 +226,11 @@ class SampleSpaceDesign(Design):
     ----------
     complete : bool
         Whether products with all samples are cheap, because all kernel values are in memory.
-    is_rounded : bool
-        Whether kernel values are rounded to less than double precision. Such a design has the
-        same one in double precision as its `precise`, and bounds what that changes
-        (`rounding`).
     rounds_independently : bool
         Whether the rounding errors of all kernel values have nothing to do with each other.
     """
 
     complete: bool = True
-    is_rounded: bool = False
     rounds_independently: bool = False
 
     @abstractmethod
