@@ -199,7 +199,7 @@ def worth_table(results, number):
             gain = f"{100 * mean:+.2f}±{100 * error:.2f}"
             rows.append([what, *labels, gain, counts, str(min(c.repeats.values()))])
     return TextTable(
-        f"Table {number}, what is worth how much: mean difference of the accuracy in points, "
+        f"Table {number}, what each part contributes: mean difference of the accuracy in points, "
         "with its standard error over sets; sets with a significant difference",
         ["what", "with it", "without it", "points", "win/tie/loss", "repeats"],
         rows,

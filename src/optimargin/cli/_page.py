@@ -322,7 +322,7 @@ def _next(job, folder):
     files = "".join(
         f"<dt>{escape(name)}</dt><dd>{text}</dd>"
         for name, text in (
-            ("model.skops", "the model; it holds no code and is safe to share"),
+            ("model.skops", "the model; it contains no code and is safe to share"),
             ("held_out.csv", "what is predicted for each sample when it is left out"),
             ("predictions.csv", "predictions for new data"),
         )

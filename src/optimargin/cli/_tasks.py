@@ -304,7 +304,7 @@ def _is_quick(estimator, X):
 
 
 def looks_like_regression(y):
-    """Return whether a target is rather a measurement than a label."""
+    """Return whether a target looks like measurements, not labels."""
     return y.dtype.kind in "if" and looks_like_measurements(y)
 
 

@@ -242,7 +242,7 @@ class BaseSelectionCV(
         return make_grid(data, given, gammas, widths, allowed)
 
     def _splits(self, data, split_params):
-        """Return the folds to be fitted, or None where the closed form makes do without."""
+        """Return the folds to be fitted, or None if the closed form needs none."""
         if self.cv is None and split_params:
             warn_user(
                 f"{sorted(split_params)} are ignored without cv: give a splitter that uses them, "

@@ -59,9 +59,9 @@ class ODMClassifierCV(KernelSelectionCV, _ODMSelectionCV):
             tol, max_iter, class_weight, multi_class
         As in `ODMClassifier`.
     cv : int, cross-validation generator or iterable, default=None
-        None means closed form: leave-one-out with a grid, stratified 5-fold without, repeated
-        three times where there are few samples. Else exact fits to the folds; `class_weight`
-        is applied anew in each.
+        None: closed form, without refitting; leave-one-out with a grid, stratified 5-fold without,
+        repeated three times where there are few samples. Otherwise each fold is fitted, and
+        `class_weight` is applied anew in each.
     scoring : str or callable, default=None
         A scorer of scikit-learn that works on decision values or labels, or ``"smooth"``: one
         minus the smooth loss. None means the accuracy with a grid and ``"smooth"`` without.
@@ -69,24 +69,23 @@ class ODMClassifierCV(KernelSelectionCV, _ODMSelectionCV):
         "balanced_accuracy", "neg_log_loss" and, for two classes, "f1" and "roc_auc"; any
         `scoring` chooses among the points it has seen. The smooth loss counts `class_weight`.
     max_evals : int, default=45
-        How many points the search without a grid may look at. About half of them are first
-        looks, which are not listed: at up to 250 samples, and at least squares. The last three
-        are its best ones, judged once more, with fits without each fold; past 500 samples the last
-        one is the best of them.
+        How many points the search without a grid may evaluate. About half are a cheap first scan
+        by least squares on at most 250 samples; `cv_results_` omits these. The last three are its
+        best ones, judged once more, with fits without each fold; past 500 samples the last point
+        is the best one.
     relevance : bool or "auto", default="auto"
-        Whether the search without a grid and without `cv` goes on from the best common width of
+        Whether the search without a grid and without `cv` continues from the best common width of
         the RBF kernel to one width per feature, by the gradient of the same loss, on at most 500
-        samples. They are taken only where models without each of three folds, whose widths are
-        found anew, confirm them by more than a standard error, and from 1000 samples on only where
-        they help the samples that they were not found on. With "auto" it goes on only where
-        widths after a few steps on each half of at most 400 samples lower the loss of the other
-        half, by 4 % on average. Not counted in `max_evals`.
+        samples. The widths are used only if 3-fold cross-validation, with widths found anew in
+        each fold, confirms the gain by one standard error. From 1000 samples on they must also
+        help the samples that they were not found on. With "auto" the search continues only if a
+        few steps on each half of at most 400 samples lower the loss of the other half, by 4 % on
+        average. Not counted in `max_evals`.
     max_samples : int or None, default=100000
-        The search without a grid and without `cv` uses at most so many samples, drawn from
-        each class alike. Past 300 samples (700 of several classes) an RBF kernel is that of
-        landmarks while it is searched; a linear kernel is searched as `LinearODMClassifierCV` is,
-        and other kernels are on at most 2000 samples. The chosen model is always fitted to all
-        samples.
+        The search without a grid and without `cv` uses at most so many samples, drawn from each
+        class alike. Past 300 samples (700 of several classes) the search approximates the RBF
+        kernel by landmarks. A linear kernel is searched as by `LinearODMClassifierCV`, other
+        kernels on at most 2000 samples. The chosen model is always fitted to all samples.
     max_time : float, default=None
         Seconds after which the search without a grid looks at no further point. The final fit
         comes after it.

@@ -131,8 +131,8 @@ class ODMRegressorCV(KernelSelectionCV, _ODMRegressorCV):
             tol, max_iter
         As in `ODMRegressor`.
     cv : int, cross-validation generator or iterable, default=None
-        None means closed form: leave-one-out with a grid, three times repeated 5-fold without.
-        Else exact fits to the folds.
+        None: closed form, without refitting; leave-one-out with a grid, three times repeated
+        5-fold without. Otherwise each fold is fitted.
     scoring : str or callable, default=None
         ``"absolute_error"`` (the default), ``"squared_error"``, or a scorer of scikit-learn for
         predictions. Errors count negative, in the units of y. The search without a grid follows

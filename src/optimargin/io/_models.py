@@ -82,7 +82,7 @@ def save_model(
     if callable(kernel):
         raise ModelFileError(
             f"The kernel is a function ({getattr(kernel, '__name__', kernel)!r}), and a model file "
-            "holds no code: use one of the named kernels, or joblib.dump for your own use."
+            "contains no code: use one of the named kernels, or joblib.dump for your own use."
         )
     refuse_unchecked(estimator, path)
     content = _archived(estimator, path)

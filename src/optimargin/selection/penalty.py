@@ -21,7 +21,7 @@ N_HELD_OUT = 3  # folds that are held out, one after the other; of many samples 
 MANY = 20_000  # samples from which one fold is enough, and the accuracy itself chooses
 MAX_FITS = 14  # points that are tried
 STEP = 2.0  # log2 of the penalty
-_CLOSE = 0.25  # log2 of the penalty, from a point that was tried: the last one tells nothing new
+_CLOSE = 0.25  # log2 of the penalty: nearer to a point that was tried, nothing is fitted
 _TOL = 1e-3  # relative gap of fits that are only scored
 
 

@@ -17,7 +17,7 @@ over, as far as it lowers the dual. Where one penalty is zero, variables stop at
 
 Samples inside the band have p_i = 0, and their kernel values serve to find that out alone. So a
 descent begins with the samples that a model of few landmarks finds outside. Once these have
-settled, it looks at all others, takes in those that strayed, and goes on.
+settled, it checks all others, adds those that left the band, and continues.
 
 The intercept follows by the method of multipliers, as in `dcd`. The variables certify themselves
 (`optimargin.certificates`). Where convergence is slow, or rounding of kernel values
