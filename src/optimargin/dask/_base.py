@@ -1,6 +1,5 @@
 """The common base of the estimators over Dask collections."""
 
-from abc import ABCMeta
 from copy import copy
 from inspect import Parameter, Signature, signature
 from numbers import Real
@@ -11,7 +10,6 @@ import dask.array as da
 import numpy as np
 from distributed import Client, default_client
 from sklearn.base import (
-    BaseEstimator,
     ClassifierMixin,
     OutlierMixin,
     RegressorMixin,
@@ -22,15 +20,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from optimargin.dask._chunks import DaskChunks
 from optimargin.dask._collections import aligned_blocks, as_array, feature_names, is_frame
-from optimargin.estimators._callbacks import CALLBACKS, CallbackSupportMixin
+from optimargin.estimators._base import Estimator
+from optimargin.estimators._callbacks import CALLBACKS
 from optimargin.estimators._outlier import check_no_novelty, check_novelty
-from optimargin.estimators._store import StoreMixin, public_attributes
 from optimargin.estimators._words import available_where
 
 _CLUSTER_DEFAULTS = {"client": None, "worker_timeout": 60.0}
 
 
-class DaskEstimator(StoreMixin, CallbackSupportMixin, BaseEstimator, metaclass=ABCMeta):
+class DaskEstimator(Estimator):
     """Fit an in-memory estimator to blocks, and predict block by block.
 
     A subclass that is not abstract says of which estimator it is, and has its parameters.
@@ -56,13 +54,11 @@ class DaskEstimator(StoreMixin, CallbackSupportMixin, BaseEstimator, metaclass=A
     _fixed: dict
 
     def __init_subclass__(cls, of=None, without=(), fixed=None, defaults=None, **kwargs):
-        super().__init_subclass__(**kwargs)
         if of is not None:
             cls._of, cls._fixed = of, fixed or {}
             cls.__init__ = _init_of(of, without, defaults or {})  # type: ignore[method-assign]
-            constraints = of._parameter_constraints | cls._cluster_constraints
-            offered = signature(cls.__init__).parameters
-            cls._parameter_constraints = {k: v for k, v in constraints.items() if k in offered}
+            cls._parameter_constraints = of._parameter_constraints | cls._cluster_constraints
+        super().__init_subclass__(**kwargs)
 
     def _plain(self):
         """Return the in-memory estimator with the same parameters."""
@@ -104,7 +100,7 @@ class DaskEstimator(StoreMixin, CallbackSupportMixin, BaseEstimator, metaclass=A
         local.fit_chunks(chunks)
         vars(local).pop(CALLBACKS, None)
         rounds = {"n_rounds_": chunks.n_rounds}
-        self._store({**public_attributes(local), **rounds, "_local": local})
+        self._store({**local._public_attributes(), **rounds, "_local": local})
         return self
 
     def to_local(self):

@@ -1,7 +1,9 @@
-"""What all estimators share: validation, storage, scores and pickling."""
+"""What all estimators share: parameters, validation, storage, scores and pickling."""
 
 from abc import ABCMeta, abstractmethod
 from dataclasses import replace
+from functools import wraps
+from inspect import signature
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -16,7 +18,6 @@ from optimargin._threads import blas_threads_for
 from optimargin.designs import canonical
 from optimargin.estimators._callbacks import CallbackSupportMixin, FitTasks
 from optimargin.estimators._documentation import DocLinkMixin
-from optimargin.estimators._store import StoreMixin
 from optimargin.estimators._words import explained, notify_user, warn_if_short
 from optimargin.kernels import KernelChoice
 from optimargin.objectives import Objective
@@ -48,12 +49,71 @@ class Registered(StrOptions):
         return {*self._also, *names}
 
 
-def seed_of(random_state) -> int:
-    """Return a seed. None is a fixed one: a fit gives the same numbers from run to run."""
-    return 0 if random_state is None else int(check_random_state(random_state).randint(2**31 - 1))
+def keeps_parameters(init):
+    """Decorate an `__init__` that does nothing but keep its arguments on the estimator."""
+    expected = signature(init)
+
+    @wraps(init)
+    def keep(self, *args, **kwargs):
+        try:
+            given = expected.bind(self, *args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{type(self).__name__}() {error}") from None
+        given.apply_defaults()
+        vars(self).update(list(given.arguments.items())[1:])
+
+    return keep
 
 
-class BaseLearner(StoreMixin, DocLinkMixin, CallbackSupportMixin, BaseEstimator, metaclass=ABCMeta):
+class Estimator(DocLinkMixin, CallbackSupportMixin, BaseEstimator, metaclass=ABCMeta):
+    """Parameters that are checked, and fitted attributes that change all at once.
+
+    A class says what its own parameters may be; those of its bases are known.
+    """
+
+    _parameter_constraints: dict = {}
+    _private = (
+        "_kernel",
+        "_reference",
+        "_training_data",
+        "_kept",
+        "_largest_norm",
+        "_local",
+        "_pairwise",
+    )
+
+    def __init_subclass__(cls, **kwargs):
+        super().__init_subclass__(**kwargs)
+        constraints: dict = {}
+        for base in reversed(cls.__mro__):
+            constraints |= vars(base).get("_parameter_constraints", {})
+        if cls.__init__ is not object.__init__:
+            names = signature(cls.__init__).parameters
+            constraints = {name: constraints[name] for name in names if name in constraints}
+        cls._parameter_constraints = constraints
+
+    def _store(self, attributes: dict[str, Any]) -> None:
+        """Forget all fitted attributes and set new ones: the only place that sets any."""
+        for name in self._fitted_names():
+            del vars(self)[name]
+        vars(self).update(attributes)
+
+    def _fitted_names(self) -> list[str]:
+        """Return the names of what a fit has set."""
+        parameters = self.get_params(deep=False)
+        return [
+            name
+            for name in vars(self)
+            if name in self._private
+            or (name.endswith("_") and not name.startswith("_") and name not in parameters)
+        ]
+
+    def _public_attributes(self) -> dict[str, Any]:
+        """Return the fitted attributes that are meant for users."""
+        return {name: vars(self)[name] for name in self._fitted_names() if name[0] != "_"}
+
+
+class BaseLearner(Estimator):
     """Validate, train, store.
 
     A subclass says what the objective is, what form the model has, and what y means.
@@ -92,9 +152,13 @@ class BaseLearner(StoreMixin, DocLinkMixin, CallbackSupportMixin, BaseEstimator,
 
     _y_checks: ClassVar[dict[str, Any]] = {}  # passed to scikit-learn's validation of y
 
-    @abstractmethod
+    _objective_type: type[Objective]
+    _calibrator: Any = None  # says what scores mean, where more than a model is wanted
+
     def _objective(self) -> Objective:
         """Return the objective with this estimator's parameters."""
+        names = self._objective_type.grid_names
+        return self._objective_type(**{name: getattr(self, name) for name in names})
 
     @abstractmethod
     def _kernel_choice(self) -> KernelChoice | None:
@@ -107,12 +171,16 @@ class BaseLearner(StoreMixin, DocLinkMixin, CallbackSupportMixin, BaseEstimator,
 
     def _options(self) -> Options:
         """Return how this estimator wants to be trained."""
+        random_state = self.random_state
         return Options(
             solver=self.solver,
             tol=self.tol,
             max_iter=self.max_iter,
             fit_intercept=self.fit_intercept,
-            seed=seed_of(self.random_state),
+            # None is a fixed seed: a fit gives the same numbers from run to run.
+            seed=0
+            if random_state is None
+            else int(check_random_state(random_state).randint(2**31 - 1)),
         )
 
     @abstractmethod
@@ -135,16 +203,8 @@ class BaseLearner(StoreMixin, DocLinkMixin, CallbackSupportMixin, BaseEstimator,
     def _task_of_chunks(self) -> tuple[type[Task], dict[str, Any]]:
         """Return the task, and its settings, that chunks are described for."""
 
-    def _start(self, n_outputs, n_features):
-        """Return the model where the fit begins, or None."""
-        return
-
-    def _calibrator(self):
-        """Return what says what scores mean, or None."""
-        return
-
     def _further_attributes(self, X, y, weight, task, fit, held_out, score) -> dict[str, Any]:
-        """Return what is learnt from held-out values, after a fit.
+        """Return what a fitted estimator has besides the model.
 
         Parameters
         ----------
@@ -157,10 +217,6 @@ class BaseLearner(StoreMixin, DocLinkMixin, CallbackSupportMixin, BaseEstimator,
         score : callable or None
             What a search was asked to maximise: a number for rows and their decision values.
         """
-        return {}
-
-    def _kept_attributes(self, X, y, weight, task, fit) -> dict[str, Any]:
-        """Return what a fitted estimator keeps of its training samples, for itself."""
         return {}
 
     def _shift(self) -> Any:
@@ -179,6 +235,7 @@ class BaseLearner(StoreMixin, DocLinkMixin, CallbackSupportMixin, BaseEstimator,
         X, y, about = self._validated_training(X, y, ensure_all_finite=False)
         weight = check_weights(sample_weight, X)
         task = self._make_task(y, weight, X.dtype)
+        is_warm = getattr(self, "warm_start", False)
         alone = blas_threads_for(X.shape[0])
         with FitTasks(self, task.n_outputs) as progress, explained(), alone:
             fit = train(
@@ -187,24 +244,24 @@ class BaseLearner(StoreMixin, DocLinkMixin, CallbackSupportMixin, BaseEstimator,
                 self._objective(),
                 kernel=self._kernel_choice(),
                 options=self._options(),
-                start=self._start(task.n_outputs, X.shape[1]),
+                start=self._warm_model(task.n_outputs, X.shape[1]) if is_warm else None,
                 request=Request(
                     total_weight=task.total,
                     held_out_error=task.held_out_error,
-                    calibrate=self._calibrator(),
+                    calibrate=self._calibrator,
                     progress=progress,
                     notify=notify_user,
                     asked_by=type(self).__name__,
                 ),
             )
-            further = {
-                **self._further_attributes(X, y, weight, task, fit, held_out, score),
-                **self._kept_attributes(X, y, weight, task, fit),
-            }
+            further = self._further_attributes(X, y, weight, task, fit, held_out, score)
         found = {**task.attributes(), **fit.attributes(), **further}
         self._store({**about, **found, "_training_data": given})
         warn_if_short(self, fit)
         return self
+
+    def _check_chunks_fit(self):
+        """Raise a clear error unless chunks can be fitted with these parameters."""
 
     def _fit_chunks(self, chunks):
         """Fit to chunks and store what was found."""
@@ -219,7 +276,7 @@ class BaseLearner(StoreMixin, DocLinkMixin, CallbackSupportMixin, BaseEstimator,
                 self._objective(),
                 kernel=self._kernel_choice(),
                 options=self._options(),
-                calibrate=self._calibrator(),
+                calibrate=self._calibrator,
                 progress=progress,
                 notify=notify_user,
             )

@@ -14,7 +14,8 @@ def described(*sources):
 
     In its sections Parameters and Attributes, a line of names alone, as ``tol, max_iter``, stands
     for what the bases of a class, or else the sources, say about them: type, default and text. An
-    entry that has a type, but no text, keeps its type and takes the text.
+    entry that has a type, but no text, keeps its type and takes the text. A paragraph of three
+    dots stands for the paragraphs of the first source that come before its parameters.
 
     Parameters
     ----------
@@ -44,9 +45,11 @@ def described(*sources):
             return "\n".join(dict.fromkeys(known[name][0] for name in names.split(", ")))
 
         if documented.__doc__:  # there is none with python -OO
-            documented.__doc__ = _SECTION.sub(
-                lambda section: _ENTRY.sub(complete, section[0]), cleandoc(documented.__doc__)
-            )
+            text = cleandoc(documented.__doc__)
+            if "\n\n...\n" in text:
+                first = cleandoc(sources[0].__doc__).partition("\n\nParameters\n")[0]
+                text = text.replace("...", first.partition("\n\n")[2], 1)
+            documented.__doc__ = _SECTION.sub(lambda part: _ENTRY.sub(complete, part[0]), text)
         return documented
 
     return decorate

@@ -26,23 +26,17 @@ KERNEL_CONSTRAINTS: dict = {
 }
 
 
-def _takes_samples(solver):
-    return any(solver.works_with(design) for design in (SampleSpaceDesign, TileDesign))
-
-
-def _takes_features(solver):
-    return solver.works_with(FeatureDesign)
-
-
 EXACT_OR_LANDMARKS: dict = {
-    "solver": [Registered(SOLVERS, _takes_samples, also=("auto",))],
+    "solver": [
+        Registered(
+            SOLVERS,
+            lambda s: s.works_with(SampleSpaceDesign) or s.works_with(TileDesign),
+            also=("auto",),
+        )
+    ],
     "approximation": [StrOptions({"nystrom"}), None],
     "n_components": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
     "cache_size": [Interval(Real, 0, None, closed="neither")],
-}
-WARM_STARTS: dict = {
-    "solver": [Registered(SOLVERS, _takes_features, also=("auto",))],
-    "warm_start": ["boolean"],
 }
 
 
@@ -66,10 +60,14 @@ class WarmLinearForm(LinearForm):
         Start the next `fit` at the current coefficients.
     """
 
-    def _start(self, n_outputs, n_features):
-        if not (self.warm_start and hasattr(self, "coef_")):
-            return None
-        if self.coef_.shape != (n_outputs, n_features):
+    _parameter_constraints: dict = {
+        "solver": [Registered(SOLVERS, lambda s: s.works_with(FeatureDesign), also=("auto",))],
+        "warm_start": ["boolean"],
+    }
+
+    def _warm_model(self, n_outputs, n_features):
+        """Return the model of the last fit, or None where it does not fit these data."""
+        if not hasattr(self, "coef_") or self.coef_.shape != (n_outputs, n_features):
             return None
         intercept = self.intercept_ if self.fit_intercept else np.zeros(n_outputs)
         return LinearModel(self.coef_, intercept)
@@ -159,6 +157,8 @@ class LandmarkForm(KernelForm):
         The support vectors, or the landmarks; empty for a precomputed kernel.
     """
 
+    _parameter_constraints: dict = EXACT_OR_LANDMARKS
+
     def _options(self):
         return replace(
             super()._options(),
@@ -175,10 +175,10 @@ class LandmarkForm(KernelForm):
         elif not kernel_class(self.kernel).is_linear:
             check_exact_size(n_samples, options)
 
-    def _check_landmarks_given(self):
-        """Raise a clear error unless chunks can be fitted."""
+    def _check_chunks_fit(self):
         if self.approximation is None or self.n_components == "auto":
             raise ValueError(
                 "A kernel model of chunks needs landmarks: set approximation='nystrom' and "
                 "n_components to their number."
             )
+        super()._check_chunks_fit()

@@ -1,34 +1,98 @@
-"""What the closed forms tell about a fit: samples and folds left out, bounds of the error."""
+"""What additive objectives offer: fits to chunks, and samples and folds left out in closed form."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import is_classifier
+from sklearn.base import _fit_context, is_classifier
 from sklearn.utils._param_validation import StrOptions, validate_params
 
 from optimargin._checks import checked_splits
 from optimargin.estimators._base import BaseLearner
+from optimargin.estimators._callbacks import with_callbacks
+from optimargin.estimators._documentation import described
 from optimargin.estimators._words import explained
 from optimargin.held_out import error_bound, leave_one_out, models_without
 from optimargin.tasks import one_or_all
 from optimargin.training.rebuild import solution_of
 
+if TYPE_CHECKING:
+    from optimargin.chunks import Chunks
+
 
 class HeldOutValues(BaseLearner):
     """Held-out values of the training samples, without fitting again."""
 
-    def _leave_one_out(self, X, y, sample_weight, exact):
-        """Return the value of each sample for the model without it."""
-        return self._left_out(
-            X, y, sample_weight, lambda rows, *solved: leave_one_out(*solved, exact=exact)
-        )
+    @with_callbacks
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit_chunks(self, chunks: "Chunks") -> Self:
+        """Fit the model to data that do not fit in memory.
 
-    def _left_out(self, X, y, sample_weight, left_out):
-        """Apply a function of (rows, problem, coef, intercept) to every problem's solution."""
+        Every pass reads all chunks; a fit takes about ten passes with up to 2000 features or
+        landmarks. Solves the same problem as `fit`, to the same certified gap. The threshold and
+        p-values of a one-class model come from models without each of five folds.
+
+        Parameters
+        ----------
+        chunks : Chunks
+            From `optimargin.chunks`: `NpyChunks`, `SvmlightChunks`, `ParquetChunks`, or parts of
+            arrays. A one-class model does not look at labels, which may be missing.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator, without `support_`: landmarks have no place in one array.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import make_moons
+        >>> from optimargin import LinearODMClassifier, ODMClassifier
+        >>> from optimargin.chunks import ArrayChunks
+        >>> X, y = make_moons(1000, noise=0.1, random_state=0)
+        >>> model = LinearODMClassifier().fit_chunks(ArrayChunks(X, y, chunk_rows=300))
+        >>> bool(model.dual_gap_ <= 1e-6)
+        True
+
+        A model with a kernel needs landmarks:
+
+        >>> model = ODMClassifier(approximation="nystrom", n_components=50, random_state=0)
+        >>> bool(model.fit_chunks(ArrayChunks(X, y, chunk_rows=300)).score(X, y) > 0.95)
+        True
+        """
+        self._check_chunks_fit()
+        return self._fit_chunks(chunks)
+
+    def _leave_one_out(self, X, y, sample_weight, exact, share=None):
+        """Return for each training sample the value of the model without it.
+
+        No model is refitted: the loss is quadratic on the active set of the fit, so the values
+        follow in closed form, at about the cost of one more fit. That holds as long as no other
+        sample enters or leaves the active set, which is always so for a regressor with
+        ``epsilon=0`` and ``C1 = C2``; `exact` follows those that do. The weights of the
+        remaining samples are kept, so a model without sample i is the one fitted with `C1` and
+        `C2` times ``(sum(s) - s_i) / sum(s)``, s being the weights; with their defaults, which
+        grow with the sum, it is the one fitted without the sample. `gamma` and `epsilon` stay
+        the numbers of the fit.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), default=None
+            The training data. A fitted estimator remembers them until it is pickled; then
+            pass them again.
+        y : array-like of shape (n_samples,), default=None
+            Their targets.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Their weights.
+        exact : bool, default=False
+            Make the values equal those of refits, by a few Newton steps for each sample, or
+            fold, whose removal changes the active set.
+        share : ndarray of shape (n_samples,), default=None
+            How much of the weight of each sample is left out; all of it by default.
+        """
         X, y, sample_weight = self._training_arguments(X, y, sample_weight)
         rebuilt, solutions = self._rebuilt_solutions(X, y, sample_weight)
         rows = rebuilt.rows
+        share = None if share is None else share[rows]
         scores = np.empty((len(y), len(solutions)))
         if rows.size < len(y):
             # Samples of zero weight took no part: their value is that of the model itself.
@@ -36,12 +100,23 @@ class HeldOutValues(BaseLearner):
         shift = self._shift()
         with explained():
             for k, solution in enumerate(solutions):
-                scale = solution[0].target.scale
-                scores[rows, k] = scale.restored(left_out(rows, *solution)) + shift[k]
+                left_out = leave_one_out(*solution, share=share, exact=exact)
+                scores[rows, k] = solution[0].target.scale.restored(left_out) + shift[k]
         return one_or_all(self._told(scores))
 
     def _leave_folds_out(self, cv, X, y, sample_weight, groups, exact):
-        """Return the value of each sample for the model without its fold."""
+        """Return for each training sample the value of the model without its fold.
+
+        No model is refitted: it is the block form of leaving one sample out, for any splitter
+        whose test sets hold every sample once.
+
+        Parameters
+        ----------
+        cv : int, cross-validation generator or iterable, default=5
+            As in `sklearn.model_selection.cross_val_predict`.
+        groups : array-like of shape (n_samples,), default=None
+            Passed to the splitter.
+        """
         from sklearn.model_selection import check_cv  # slow to import
 
         X, y, sample_weight = self._training_arguments(X, y, sample_weight)
@@ -87,6 +162,7 @@ class HeldOutValues(BaseLearner):
 class HeldOutDecisions(HeldOutValues):
     """Held-out decision values, and bounds of the error."""
 
+    @described(HeldOutValues._leave_one_out)
     def loo_decision_function(
         self,
         X: Any = None,
@@ -97,23 +173,11 @@ class HeldOutDecisions(HeldOutValues):
     ) -> np.ndarray:
         """Return for each training sample the decision value of the model without it.
 
-        No model is refitted: the loss is quadratic on the active set of the fit, so the values
-        follow in closed form, at about the cost of one more fit. That holds as long as no
-        other sample enters or leaves the active set; `exact` follows those that do. The
-        weights of the remaining samples are kept, so a model without sample i is the one
-        fitted with `C1` and `C2` times ``(sum(s) - s_i) / sum(s)``, s being the weights; with
-        their defaults, which grow with the sum, it is the one fitted without the sample.
+        ...
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), default=None
-            The training data. A fitted estimator remembers them until it is pickled; then
-            pass them again.
-        y : array-like of shape (n_samples,), default=None
-        sample_weight : array-like of shape (n_samples,), default=None
-        exact : bool, default=False
-            Make the values equal those of refits, by a few Newton steps for each sample whose
-            removal changes the active set.
+        X, y, sample_weight, exact
 
         Returns
         -------
@@ -132,24 +196,17 @@ class HeldOutDecisions(HeldOutValues):
         """
         return self._leave_one_out(X, y, sample_weight, exact)
 
+    @described(HeldOutValues._leave_folds_out, HeldOutValues._leave_one_out)
     def kfold_decision_function(
         self, cv=5, X=None, y=None, sample_weight=None, *, groups=None, exact=False
     ):
         """Return for each training sample the decision value of the model without its fold.
 
-        The block form of `loo_decision_function`, for any splitter whose test sets hold every
-        sample once.
+        ...
 
         Parameters
         ----------
-        cv : int, cross-validation generator or iterable, default=5
-            As in `sklearn.model_selection.cross_val_predict`.
-        X, y, sample_weight
-            As in `loo_decision_function`.
-        groups : array-like of shape (n_samples,), default=None
-            Passed to the splitter.
-        exact : bool, default=False
-            As in `loo_decision_function`.
+        cv, X, y, sample_weight, groups, exact
 
         Returns
         -------
@@ -171,13 +228,13 @@ class HeldOutDecisions(HeldOutValues):
         {"kind": [StrOptions({"printed", "valid", "count"})]},
         prefer_skip_nested_validation=True,
     )
+    @described(HeldOutValues._leave_one_out)
     def loo_error_bound(self, X=None, y=None, sample_weight=None, *, kind="valid"):
         """Bound the leave-one-out error by what the fit has already computed.
 
         Parameters
         ----------
         X, y, sample_weight
-            As in `loo_decision_function`.
         kind : {"printed", "valid", "count"}, default="valid"
             ``"printed"`` is the bound as the paper prints it, which can be below the error;
             ``"valid"`` its corrected form, and ``"count"`` a tighter valid one. The last two
@@ -211,6 +268,7 @@ class HeldOutDecisions(HeldOutValues):
 class HeldOutPredictions(HeldOutValues):
     """Held-out predictions."""
 
+    @described(HeldOutValues._leave_one_out)
     def loo_prediction(
         self,
         X: Any = None,
@@ -221,25 +279,13 @@ class HeldOutPredictions(HeldOutValues):
     ) -> np.ndarray:
         """Return for each training sample the prediction of the model without it.
 
-        No model is refitted: the loss is quadratic on the active set of the fit, so the
-        predictions follow in closed form, at about the cost of one more fit. That holds as long
-        as no other sample enters or leaves the active set, which is always so with
-        ``epsilon=0`` and ``C1 = C2``; `exact` follows those that do. The weights of the
-        remaining samples are kept, so a model without sample i is the one fitted with `C1` and
-        `C2` times ``(sum(s) - s_i) / sum(s)``, s being the weights; with their defaults, which
-        grow with the sum, it is the one fitted without the sample. `gamma` and `epsilon` stay
-        the numbers of the fit.
+        ...
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), default=None
-            The training data. A fitted estimator remembers them until it is pickled; then
-            pass them again.
+        X
         y : array-like of shape (n_samples,) or (n_samples, n_targets), default=None
-        sample_weight : array-like of shape (n_samples,), default=None
-        exact : bool, default=False
-            Make the predictions equal those of refits, by a few Newton steps for each sample
-            whose removal changes the active set.
+        sample_weight, exact
 
         Returns
         -------
@@ -258,24 +304,19 @@ class HeldOutPredictions(HeldOutValues):
         """
         return self._leave_one_out(X, y, sample_weight, exact)
 
+    @described(HeldOutValues._leave_folds_out, HeldOutValues._leave_one_out)
     def kfold_prediction(
         self, cv=5, X=None, y=None, sample_weight=None, *, groups=None, exact=False
     ):
         """Return for each training sample the prediction of the model without its fold.
 
-        The block form of `loo_prediction`, for any splitter whose test sets hold every sample
-        once.
+        ...
 
         Parameters
         ----------
-        cv : int, cross-validation generator or iterable, default=5
-            As in `sklearn.model_selection.cross_val_predict`.
-        X, y, sample_weight
-            As in `loo_prediction`.
-        groups : array-like of shape (n_samples,), default=None
-            Passed to the splitter.
-        exact : bool, default=False
-            As in `loo_prediction`.
+        cv, X
+        y : array-like of shape (n_samples,) or (n_samples, n_targets), default=None
+        sample_weight, groups, exact
 
         Returns
         -------

@@ -10,9 +10,9 @@ from sklearn.utils.validation import _num_samples, check_is_fitted, validate_dat
 from optimargin._checks import check_sparse, check_weights
 from optimargin.estimators._base import BaseLearner
 from optimargin.estimators._callbacks import with_callbacks
+from optimargin.estimators._documentation import described
 from optimargin.estimators._held_out import HeldOutValues
 from optimargin.estimators._words import available_where
-from optimargin.held_out import leave_one_out
 from optimargin.held_out.novelty import Calibrator, from_arrays
 from optimargin.tasks import OneClass
 from optimargin.training.plan import CALIBRATION_FOLDS
@@ -44,13 +44,6 @@ class OutlierDetector(HeldOutValues, OutlierMixin, BaseLearner):
     # An intercept of one would meet every target without looking at the data.
     fit_intercept = False
     novelty = True  # of models of earlier versions
-
-    _parameter_constraints: dict = {
-        name: checks
-        for name, checks in BaseLearner._parameter_constraints.items()
-        if name != "fit_intercept"
-    }
-    _parameter_constraints["novelty"] = ["boolean"]
 
     @with_callbacks
     @_fit_context(prefer_skip_nested_validation=True)
@@ -110,7 +103,7 @@ class OutlierDetector(HeldOutValues, OutlierMixin, BaseLearner):
         """Return -1 for those of the samples of the fit that are odd, and 1 for the others."""
         return OneClass.of(1).decode(self.held_out_scores_[:, None] - self.offset_)
 
-    def _kept_attributes(self, X, y, weight, task, fit):
+    def _further_attributes(self, X, y, weight, task, fit, held_out, score):
         """Return the held-out scores of all samples, where some had no weight."""
         if self.novelty or weight is None or weight.all():
             return {}
@@ -132,6 +125,7 @@ class OutlierDetector(HeldOutValues, OutlierMixin, BaseLearner):
     def _task_of_chunks(self):
         return OneClass, {"n_folds": CALIBRATION_FOLDS, "seed": self._options().seed}
 
+    @property
     def _calibrator(self):
         return Calibrator(self.false_alarm_rate, self.novelty)
 
@@ -225,6 +219,7 @@ class OutlierDetector(HeldOutValues, OutlierMixin, BaseLearner):
         reference = from_arrays(self._reference, self.dual_coef_.shape[1])
         return reference.p_values(self._model, X, decision)
 
+    @described(HeldOutValues._leave_one_out)
     def loo_score_samples(
         self,
         X: Any = None,
@@ -234,23 +229,13 @@ class OutlierDetector(HeldOutValues, OutlierMixin, BaseLearner):
     ) -> np.ndarray:
         """Return for each training sample the score of the model without it.
 
-        No model is refitted: the loss is quadratic on the active set of the fit, so the scores
-        follow in closed form. That holds as long as no other sample enters or leaves the active
-        set; `exact` follows those that do. The weights of the remaining samples are kept, so a
-        model without sample i is the one fitted with `C1` and `C2` times
-        ``(sum(s) - 1) / sum(s)``, s being the weights; with their defaults, which grow with the
-        sum, it is the one fitted without the sample. Of a sample with a weight above one, which
-        stands for several, one is left out. `gamma` stays the number of the fit.
+        ...
+
+        Of a sample with a weight above one, which stands for several, one is left out.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), default=None
-            The training data. A fitted estimator remembers them until it is pickled; then
-            pass them again.
-        sample_weight : array-like of shape (n_samples,), default=None
-        exact : bool, default=False
-            Make the scores equal those of refits, by a few Newton steps for each sample whose
-            removal changes the active set.
+        X, sample_weight, exact
 
         Returns
         -------
@@ -268,31 +253,19 @@ class OutlierDetector(HeldOutValues, OutlierMixin, BaseLearner):
         """
         X, y, sample_weight = self._training_arguments(X, None, sample_weight)
         weight = np.ones(len(y)) if sample_weight is None else check_weights(sample_weight, X)
+        return self._leave_one_out(X, y, sample_weight, exact, 1.0 / np.maximum(weight, 1.0))
 
-        def left_out(rows, *solved):
-            share = 1.0 / np.maximum(weight[rows], 1.0)
-            return leave_one_out(*solved, share=share, exact=exact)
-
-        return self._left_out(X, y, sample_weight, left_out)
-
+    @described(HeldOutValues._leave_folds_out, HeldOutValues._leave_one_out)
     def kfold_score_samples(
         self, cv=5, X=None, sample_weight=None, *, groups=None, exact=False
     ) -> np.ndarray:
         """Return for each training sample the score of the model without its fold.
 
-        The block form of `loo_score_samples`, for any splitter whose test sets hold every
-        sample once.
+        ...
 
         Parameters
         ----------
-        cv : int, cross-validation generator or iterable, default=5
-            As in `sklearn.model_selection.cross_val_predict`.
-        X, sample_weight
-            As in `loo_score_samples`.
-        groups : array-like of shape (n_samples,), default=None
-            Passed to the splitter.
-        exact : bool, default=False
-            As in `loo_score_samples`.
+        cv, X, sample_weight, groups, exact
 
         Returns
         -------

@@ -8,7 +8,6 @@ from sklearn.utils.validation import validate_data
 
 from optimargin._checks import check_scale, check_sparse, check_weights
 from optimargin.designs import canonical
-from optimargin.estimators._base import seed_of
 from optimargin.estimators._forms import WarmLinearForm
 from optimargin.solvers.stream import StreamState, follow
 from optimargin.training.prepare import penalty_unit_of
@@ -60,7 +59,7 @@ class StreamMethods(WarmLinearForm):
             targets,
             objective.loss(),
             fit_intercept=self.fit_intercept,
-            seed=seed_of(self.random_state),
+            seed=self._options().seed,
         )
         names = ("n_features_in_", "feature_names_in_", "classes_")
         self._store(

@@ -57,17 +57,18 @@ class LeftOut:
 class Uncertainty(HeldOutValues):
     """A model that knows the models without each of its training samples."""
 
-    def _kept_attributes(self, X, y, weight, task, fit):
+    def _further_attributes(self, X, y, weight, task, fit, held_out, score):
         """Return what has to be known of the training samples besides the support vectors.
 
         That is for kernels alone: other models do not hold the samples that models without them
         follow from.
         """
+        further = super()._further_attributes(X, y, weight, task, fit, held_out, score)
         model = fit.model
         if not isinstance(model, KernelModel) or self._options().approximation is not None:
-            return {}
+            return further
         if model.kernel.is_precomputed or not model.kernel.is_positive_semidefinite:
-            return {}
+            return further
         rows = np.arange(len(y)) if weight is None else np.flatnonzero(weight)
         kept = {
             "rows": rows,
@@ -76,7 +77,7 @@ class Uncertainty(HeldOutValues):
         }
         if fit.decision is not None:
             kept["decision"] = np.asarray(fit.decision, dtype=np.float64)
-        return {"_kept": kept}
+        return {**further, "_kept": kept}
 
     def _kept_with_decision(self):
         """Return what was kept, with decision values: these take long where no solver has them."""

@@ -1,6 +1,6 @@
 """What the estimators that choose their own parameters share."""
 
-from abc import ABCMeta, abstractmethod
+from abc import abstractmethod
 from copy import copy
 from dataclasses import replace
 from functools import partial, wraps
@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import gmean
-from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context, is_classifier
+from sklearn.base import ClassifierMixin, _fit_context, is_classifier
 from sklearn.metrics import get_scorer
 from sklearn.model_selection import check_cv
 from sklearn.utils import Bunch, check_random_state
@@ -28,14 +28,16 @@ from optimargin._threads import one_blas_thread, one_thread
 from optimargin._ties import ranks
 from optimargin._warnings import warn_user
 from optimargin.designs import canonical
-from optimargin.estimators._base import BaseLearner
-from optimargin.estimators._callbacks import CallbackSupportMixin, FitTasks, with_callbacks
-from optimargin.estimators._classifier import CLASS_WEIGHT, Classifier, no_probabilities
-from optimargin.estimators._documentation import DocLinkMixin
+from optimargin.estimators._base import BaseLearner, Estimator
+from optimargin.estimators._callbacks import FitTasks, with_callbacks
+from optimargin.estimators._classifier import (
+    CLASS_WEIGHT,
+    Classifier,
+    HeldOutDecision,
+    no_probabilities,
+)
 from optimargin.estimators._forms import KERNEL_CONSTRAINTS, LandmarkForm
-from optimargin.estimators._probabilities import HeldOutDecision
 from optimargin.estimators._relevance import Relevance, relevance_of
-from optimargin.estimators._store import StoreMixin, public_attributes
 from optimargin.kernels import KernelChoice
 from optimargin.objectives import Objective
 from optimargin.selection.criteria import (
@@ -74,13 +76,7 @@ def forwarded(method):
     return ask
 
 
-class BaseSelectionCV(
-    StoreMixin,
-    DocLinkMixin,
-    CallbackSupportMixin,
-    BaseEstimator,
-    metaclass=ABCMeta,
-):
+class BaseSelectionCV(Estimator):
     """Choose parameters by held-out scores, then fit with them.
 
     A subclass says which objective is tuned, by which estimator it is fitted, and what held-out
@@ -209,7 +205,7 @@ class BaseSelectionCV(
         except KeyboardInterrupt:
             self._keep(results)
             raise
-        return {**public_attributes(best), **results, "best_estimator_": best}
+        return {**best._public_attributes(), **results, "best_estimator_": best}
 
     def _keep(self, results):
         """Store what an interrupted search has found; one that has a model keeps that instead."""

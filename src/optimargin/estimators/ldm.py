@@ -7,7 +7,7 @@ from sklearn.utils._param_validation import Interval, StrOptions, validate_param
 
 from optimargin.designs import FeatureDesign
 from optimargin.designs.base import SampleSpaceDesign
-from optimargin.estimators._base import Registered
+from optimargin.estimators._base import Registered, keeps_parameters
 from optimargin.estimators._classifier import Classifier
 from optimargin.estimators._documentation import described
 from optimargin.estimators._forms import KernelForm, LinearForm
@@ -15,12 +15,6 @@ from optimargin.held_out import ldm_printed_bound
 from optimargin.objectives import LDM
 from optimargin.solvers import LDM_SOLVERS
 from optimargin.training.models import sample_pulls
-
-LDM_CONSTRAINTS: dict = {
-    "C": [Interval(Real, 0, np.inf, closed="right")],
-    "lambda1": [Interval(Real, 0, None, closed="left")],
-    "lambda2": [Interval(Real, 0, None, closed="left")],
-}
 
 
 class _LDMClassifier(Classifier):
@@ -41,8 +35,12 @@ class _LDMClassifier(Classifier):
         None is a fixed seed: the same data give the same model.
     """
 
-    def _objective(self):
-        return LDM(self.lambda1, self.lambda2, self.C)
+    _objective_type = LDM
+    _parameter_constraints: dict = {
+        "C": [Interval(Real, 0, np.inf, closed="right")],
+        "lambda1": [Interval(Real, 0, None, closed="left")],
+        "lambda2": [Interval(Real, 0, None, closed="left")],
+    }
 
     @validate_params({"kind": [StrOptions({"printed"})]}, prefer_skip_nested_validation=True)
     def loo_error_bound(self, X=None, y=None, sample_weight=None, *, kind="printed"):
@@ -152,14 +150,12 @@ class LDMClassifier(KernelForm, _LDMClassifier):
     """
 
     _parameter_constraints: dict = {
-        **Classifier._parameter_constraints,
-        **KernelForm._parameter_constraints,
-        **LDM_CONSTRAINTS,
         "solver": [
             Registered(LDM_SOLVERS, lambda s: s.works_with(SampleSpaceDesign), also=("auto",))
         ],
     }
 
+    @keeps_parameters
     def __init__(
         self,
         C=256.0,
@@ -177,19 +173,7 @@ class LDMClassifier(KernelForm, _LDMClassifier):
         class_weight=None,
         random_state=None,
     ):
-        self.C = C
-        self.lambda1 = lambda1
-        self.lambda2 = lambda2
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.fit_intercept = fit_intercept
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.class_weight = class_weight
-        self.random_state = random_state
+        """Keep the parameters."""
 
     def _pulls(self, rebuilt, problem, k):
         """Return the pulls of the training samples: their coefficients, unless projected."""
@@ -240,11 +224,10 @@ class LinearLDMClassifier(LinearForm, _LDMClassifier):
     """
 
     _parameter_constraints: dict = {
-        **Classifier._parameter_constraints,
-        **LDM_CONSTRAINTS,
         "solver": [Registered(LDM_SOLVERS, lambda s: s.works_with(FeatureDesign), also=("auto",))],
     }
 
+    @keeps_parameters
     def __init__(
         self,
         C=10.0,
@@ -258,12 +241,4 @@ class LinearLDMClassifier(LinearForm, _LDMClassifier):
         class_weight=None,
         random_state=None,
     ):
-        self.C = C
-        self.lambda1 = lambda1
-        self.lambda2 = lambda2
-        self.fit_intercept = fit_intercept
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.class_weight = class_weight
-        self.random_state = random_state
+        """Keep the parameters."""

@@ -1,7 +1,7 @@
 """The optimal margin distribution machines."""
 
 from numbers import Real
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -9,28 +9,36 @@ from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.multiclass import _check_partial_fit_first_call, check_classification_targets
 
-from optimargin.estimators._callbacks import with_callbacks
+from optimargin.estimators._base import keeps_parameters
+from optimargin.estimators._classifier import Probabilities, check_uncalibrated
 from optimargin.estimators._documentation import described
-from optimargin.estimators._forms import EXACT_OR_LANDMARKS, WARM_STARTS, LandmarkForm
-from optimargin.estimators._probabilities import Probabilities, check_uncalibrated
+from optimargin.estimators._forms import LandmarkForm
 from optimargin.estimators._stream import StreamMethods
 from optimargin.estimators._uncertainty import PredictionSets
 from optimargin.estimators._words import available_where
 from optimargin.objectives import LARGEST, ODM
 from optimargin.tasks import Classification, check_in_memory, check_known
 
-if TYPE_CHECKING:
-    from optimargin.chunks import Chunks
 
-ODM_CONSTRAINTS: dict = {
-    "C1": [Interval(Real, 0, LARGEST, closed="right"), None],
-    "C2": [Interval(Real, 0, LARGEST, closed="both"), None],
-    "D": [Interval(Real, 0, 1, closed="left")],
-}
+class _ODMClassifier(PredictionSets, Probabilities):
+    """The objective of both classifiers.
+
+    Parameters
+    ----------
+    C2 : float, default=None
+        Penalty on margins above ``1 + D``; may be 0. None is ``C1 / 4``.
+    """
+
+    _objective_type = ODM
+    _parameter_constraints: dict = {
+        "C1": [Interval(Real, 0, LARGEST, closed="right"), None],
+        "C2": [Interval(Real, 0, LARGEST, closed="both"), None],
+        "D": [Interval(Real, 0, 1, closed="left")],
+    }
 
 
 @described()
-class ODMClassifier(PredictionSets, LandmarkForm, Probabilities):
+class ODMClassifier(LandmarkForm, _ODMClassifier):
     """Kernel optimal margin distribution machine.
 
     Minimises ``|w|^2 / 2 + sum_i s_i l(y_i f(x_i)) / sum_i s_i`` over the functions
@@ -46,8 +54,7 @@ class ODMClassifier(PredictionSets, LandmarkForm, Probabilities):
         same for any number of samples. Default: twice the sum of the sample weights, so that
         each sample counts 2; with ``kernel="linear"`` divided by the sum of the variances of
         the features.
-    C2 : float, default=None
-        Penalty on margins above ``1 + D``; may be 0. None is ``C1 / 4``.
+    C2
     D : float, default=0.5
         Half-width of the band around margin 1 that costs nothing, in [0, 1). Samples inside
         the band are no support vectors: a larger `D` makes a sparser model.
@@ -130,13 +137,7 @@ class ODMClassifier(PredictionSets, LandmarkForm, Probabilities):
     True
     """
 
-    _parameter_constraints: dict = {
-        **Probabilities._parameter_constraints,
-        **LandmarkForm._parameter_constraints,
-        **ODM_CONSTRAINTS,
-        **EXACT_OR_LANDMARKS,
-    }
-
+    @keeps_parameters
     def __init__(
         self,
         C1=None,
@@ -159,64 +160,11 @@ class ODMClassifier(PredictionSets, LandmarkForm, Probabilities):
         calibration=None,
         random_state=None,
     ):
-        self.C1 = C1
-        self.C2 = C2
-        self.D = D
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.fit_intercept = fit_intercept
-        self.solver = solver
-        self.approximation = approximation
-        self.n_components = n_components
-        self.cache_size = cache_size
-        self.tol = tol
-        self.max_iter = max_iter
-        self.class_weight = class_weight
-        self.multi_class = multi_class
-        self.calibration = calibration
-        self.random_state = random_state
-
-    def _objective(self):
-        return ODM(self.C1, self.C2, self.D)
-
-    @with_callbacks
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit_chunks(self, chunks: "Chunks") -> Self:
-        """Fit the classifier to data that do not fit in memory.
-
-        Every pass reads all chunks; a fit takes about ten passes.
-        Solves the same problem as `fit`, to the same certified gap.
-
-        Parameters
-        ----------
-        chunks : Chunks
-            From `optimargin.chunks`: `NpyChunks`, `SvmlightChunks`, `ParquetChunks`, or parts of
-            arrays.
-
-        Returns
-        -------
-        self : object
-            The fitted estimator, without `support_`: landmarks have no place in one array.
-
-        Examples
-        --------
-        >>> from sklearn.datasets import make_moons
-        >>> from optimargin import ODMClassifier
-        >>> from optimargin.chunks import ArrayChunks
-        >>> X, y = make_moons(1000, noise=0.1, random_state=0)
-        >>> model = ODMClassifier(approximation="nystrom", n_components=50, random_state=0)
-        >>> bool(model.fit_chunks(ArrayChunks(X, y, chunk_rows=300)).score(X, y) > 0.95)
-        True
-        """
-        self._check_landmarks_given()
-        check_uncalibrated(self, ValueError)
-        return self._fit_chunks(chunks)
+        """Keep the parameters."""
 
 
 @described()
-class LinearODMClassifier(PredictionSets, StreamMethods, Probabilities):
+class LinearODMClassifier(StreamMethods, _ODMClassifier):
     """Linear optimal margin distribution machine.
 
     Minimises ``|w|^2 / 2 + sum_i s_i l(y_i (x_i' w + b)) / sum_i s_i`` with the loss
@@ -232,8 +180,7 @@ class LinearODMClassifier(PredictionSets, StreamMethods, Probabilities):
         same for any number of samples. Default: twice the sum of the sample weights, divided
         by the sum of the variances of the features, so that the units of the features do not
         matter.
-    C2 : float, default=None
-        Penalty on margins above ``1 + D``; may be 0. None is ``C1 / 4``.
+    C2
     D : float, default=0.5
         Half-width of the band around margin 1 that costs nothing, in [0, 1).
     fit_intercept
@@ -278,12 +225,7 @@ class LinearODMClassifier(PredictionSets, StreamMethods, Probabilities):
     True
     """
 
-    _parameter_constraints: dict = {
-        **Probabilities._parameter_constraints,
-        **ODM_CONSTRAINTS,
-        **WARM_STARTS,
-    }
-
+    @keeps_parameters
     def __init__(
         self,
         C1=None,
@@ -300,53 +242,7 @@ class LinearODMClassifier(PredictionSets, StreamMethods, Probabilities):
         warm_start=False,
         random_state=None,
     ):
-        self.C1 = C1
-        self.C2 = C2
-        self.D = D
-        self.fit_intercept = fit_intercept
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.class_weight = class_weight
-        self.multi_class = multi_class
-        self.calibration = calibration
-        self.warm_start = warm_start
-        self.random_state = random_state
-
-    def _objective(self):
-        return ODM(self.C1, self.C2, self.D)
-
-    @with_callbacks
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit_chunks(self, chunks: "Chunks") -> Self:
-        """Fit the classifier to data that do not fit in memory.
-
-        Every pass reads all chunks; a fit takes about ten passes with up to 2000 features.
-        Solves the same problem as `fit`, to the same certified gap.
-
-        Parameters
-        ----------
-        chunks : Chunks
-            From `optimargin.chunks`: `NpyChunks`, `SvmlightChunks`, `ParquetChunks`, or parts of
-            arrays.
-
-        Returns
-        -------
-        self : object
-            The fitted estimator.
-
-        Examples
-        --------
-        >>> from sklearn.datasets import make_classification
-        >>> from optimargin import LinearODMClassifier
-        >>> from optimargin.chunks import ArrayChunks
-        >>> X, y = make_classification(1000, random_state=0)
-        >>> model = LinearODMClassifier().fit_chunks(ArrayChunks(X, y, chunk_rows=300))
-        >>> bool(model.dual_gap_ <= 1e-6)
-        True
-        """
-        check_uncalibrated(self, ValueError)
-        return self._fit_chunks(chunks)
+        """Keep the parameters."""
 
     @available_where(check_uncalibrated)
     @_fit_context(prefer_skip_nested_validation=True)

@@ -1,8 +1,7 @@
 """ODM classifiers that choose their own parameters."""
 
-from optimargin.estimators._classifier import MULTI_CLASS
+from optimargin.estimators._classifier import CALIBRATION, MULTI_CLASS, check_calibrated
 from optimargin.estimators._forms import EXACT_OR_LANDMARKS
-from optimargin.estimators._probabilities import CALIBRATION, check_calibrated
 from optimargin.estimators._relevance import RELEVANCE
 from optimargin.estimators._words import available_where
 from optimargin.estimators.cv import GRID, ClassifierCV, KernelSelectionCV, forwarded

@@ -1,35 +1,48 @@
 """Optimal margin distribution machines for regression."""
 
 from numbers import Real
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from optimargin.estimators._callbacks import with_callbacks
+from optimargin.estimators._base import keeps_parameters
 from optimargin.estimators._documentation import described
-from optimargin.estimators._forms import EXACT_OR_LANDMARKS, WARM_STARTS, LandmarkForm
+from optimargin.estimators._forms import LandmarkForm
 from optimargin.estimators._regressor import Regressor
 from optimargin.estimators._stream import StreamMethods
 from optimargin.estimators._uncertainty import PredictionIntervals
 from optimargin.objectives import LARGEST, ODMRegression
 from optimargin.tasks import Regression
 
-if TYPE_CHECKING:
-    from optimargin.chunks import Chunks
-
 EPSILON = [Interval(Real, 0, None, closed="left"), StrOptions({"scale"})]
-REGRESSION_CONSTRAINTS: dict = {
-    "C1": [Interval(Real, 0, LARGEST, closed="right"), None],
-    "C2": [Interval(Real, 0, LARGEST, closed="both"), None],
-    "epsilon": EPSILON,
-}
 
 
 class _BandRegressor(PredictionIntervals, Regressor):
-    """The objective of both regressors."""
+    """The objective of both regressors.
+
+    Parameters
+    ----------
+    C2 : float, default=None
+        Penalty on predictions that are more than `epsilon` above y. None is `C1`. With
+        ``epsilon=0`` the model is that of the expectile ``C1 / (C1 + C2)``. It may be 0 only
+        without an intercept.
+
+    Attributes
+    ----------
+    epsilon_ : float or ndarray of shape (n_targets,)
+        The value of `epsilon` that was used, in the units of y; an array for "scale" with
+        several targets.
+    """
+
+    _objective_type = ODMRegression
+    _parameter_constraints: dict = {
+        "C1": [Interval(Real, 0, LARGEST, closed="right"), None],
+        "C2": [Interval(Real, 0, LARGEST, closed="both"), None],
+        "epsilon": EPSILON,
+    }
 
     def _objective(self):
         if self.fit_intercept and self.C2 == 0:
@@ -37,7 +50,7 @@ class _BandRegressor(PredictionIntervals, Regressor):
                 "C2=0 leaves predictions above y without a penalty, so that an intercept alone "
                 "meets every target: use C2 > 0 (C2=None is C1), or fit_intercept=False."
             )
-        return ODMRegression(self.C1, self.C2, self.epsilon)
+        return super()._objective()
 
 
 @described()
@@ -61,10 +74,7 @@ class ODMRegressor(_BandRegressor, LandmarkForm):
         a given value means the same for any number of samples. Default: 32 times the sum of the
         sample weights, so that each sample counts 32; with ``kernel="linear"`` divided by the
         sum of the variances of the features.
-    C2 : float, default=None
-        Penalty on predictions that are more than `epsilon` above y. None is `C1`. With
-        ``epsilon=0`` the model is that of the expectile ``C1 / (C1 + C2)``. It may be 0 only
-        without an intercept.
+    C2
     epsilon : float or "scale", default=0.0
         Half-width of the band around y that costs nothing, in the units of y. Residuals inside
         it leave no support vector: a wide band makes models sparse, and on most data a little
@@ -102,9 +112,7 @@ class ODMRegressor(_BandRegressor, LandmarkForm):
     coef_ : ndarray of shape (1, n_features) or (n_targets, n_features)
         Coefficients of the features, for the linear kernel.
     intercept_, C1_, C2_
-    epsilon_ : float or ndarray of shape (n_targets,)
-        The value of `epsilon` that was used, in the units of y; an array for "scale" with
-        several targets.
+    epsilon_
     gamma_, n_iter_, objective_
     dual_gap_ : float or ndarray of shape (n_targets,)
         The certified duality gap, relative to the objective of the best constant model: no
@@ -142,13 +150,7 @@ class ODMRegressor(_BandRegressor, LandmarkForm):
     True
     """
 
-    _parameter_constraints: dict = {
-        **Regressor._parameter_constraints,
-        **LandmarkForm._parameter_constraints,
-        **REGRESSION_CONSTRAINTS,
-        **EXACT_OR_LANDMARKS,
-    }
-
+    @keeps_parameters
     def __init__(
         self,
         C1=None,
@@ -168,53 +170,7 @@ class ODMRegressor(_BandRegressor, LandmarkForm):
         max_iter=1000,
         random_state=None,
     ):
-        self.C1 = C1
-        self.C2 = C2
-        self.epsilon = epsilon
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.fit_intercept = fit_intercept
-        self.solver = solver
-        self.approximation = approximation
-        self.n_components = n_components
-        self.cache_size = cache_size
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
-
-    @with_callbacks
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit_chunks(self, chunks: "Chunks") -> Self:
-        """Fit the regressor to data that do not fit in memory.
-
-        Every pass reads all chunks; a fit takes about ten passes.
-        Solves the same problem as `fit`, to the same certified gap.
-
-        Parameters
-        ----------
-        chunks : Chunks
-            From `optimargin.chunks`: `NpyChunks`, `SvmlightChunks`, `ParquetChunks`, or parts of
-            arrays.
-
-        Returns
-        -------
-        self : object
-            The fitted estimator, without `support_`: landmarks have no place in one array.
-
-        Examples
-        --------
-        >>> from sklearn.datasets import make_friedman1
-        >>> from optimargin import ODMRegressor
-        >>> from optimargin.chunks import ArrayChunks
-        >>> X, y = make_friedman1(1000, random_state=0)
-        >>> model = ODMRegressor(approximation="nystrom", n_components=200, random_state=0)
-        >>> bool(model.fit_chunks(ArrayChunks(X, y, chunk_rows=300)).score(X, y) > 0.9)
-        True
-        """
-        self._check_landmarks_given()
-        return self._fit_chunks(chunks)
+        """Keep the parameters."""
 
 
 @described()
@@ -237,10 +193,7 @@ class LinearODMRegressor(_BandRegressor, StreamMethods):
         a given value means the same for any number of samples. Default: 32 times the sum of the
         sample weights, divided by the sum of the variances of the features, so that the units
         of the features do not matter.
-    C2 : float, default=None
-        Penalty on predictions that are more than `epsilon` above y. None is `C1`. With
-        ``epsilon=0`` the model is that of the expectile ``C1 / (C1 + C2)``. It may be 0 only
-        without an intercept.
+    C2
     epsilon : float or "scale", default=0.0
         Half-width of the band around y that costs nothing, in the units of y. "scale" is a
         tenth of the standard deviation of y (of its root mean square without an intercept).
@@ -256,9 +209,7 @@ class LinearODMRegressor(_BandRegressor, StreamMethods):
     Attributes
     ----------
     coef_, intercept_, C1_, C2_
-    epsilon_ : float or ndarray of shape (n_targets,)
-        The value of `epsilon` that was used, in the units of y; an array for "scale" with
-        several targets.
+    epsilon_
     n_iter_, objective_, dual_gap_, solver_, t_, n_features_in_, feature_names_in_
 
     See Also
@@ -280,12 +231,7 @@ class LinearODMRegressor(_BandRegressor, StreamMethods):
     True
     """
 
-    _parameter_constraints: dict = {
-        **Regressor._parameter_constraints,
-        **REGRESSION_CONSTRAINTS,
-        **WARM_STARTS,
-    }
-
+    @keeps_parameters
     def __init__(
         self,
         C1=None,
@@ -299,46 +245,7 @@ class LinearODMRegressor(_BandRegressor, StreamMethods):
         warm_start=False,
         random_state=None,
     ):
-        self.C1 = C1
-        self.C2 = C2
-        self.epsilon = epsilon
-        self.fit_intercept = fit_intercept
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.warm_start = warm_start
-        self.random_state = random_state
-
-    @with_callbacks
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit_chunks(self, chunks: "Chunks") -> Self:
-        """Fit the regressor to data that do not fit in memory.
-
-        Every pass reads all chunks; a fit takes about ten passes with up to 2000 features.
-        Solves the same problem as `fit`, to the same certified gap.
-
-        Parameters
-        ----------
-        chunks : Chunks
-            From `optimargin.chunks`: `NpyChunks`, `SvmlightChunks`, `ParquetChunks`, or parts of
-            arrays.
-
-        Returns
-        -------
-        self : object
-            The fitted estimator.
-
-        Examples
-        --------
-        >>> from sklearn.datasets import make_regression
-        >>> from optimargin import LinearODMRegressor
-        >>> from optimargin.chunks import ArrayChunks
-        >>> X, y = make_regression(1000, random_state=0)
-        >>> model = LinearODMRegressor().fit_chunks(ArrayChunks(X, y, chunk_rows=300))
-        >>> bool(model.dual_gap_ <= 1e-6)
-        True
-        """
-        return self._fit_chunks(chunks)
+        """Keep the parameters."""
 
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:

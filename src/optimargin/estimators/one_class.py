@@ -1,19 +1,14 @@
 """The optimal margin distribution machine of one class."""
 
 from numbers import Real
-from typing import TYPE_CHECKING, Self
 
-from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval
 
-from optimargin.estimators._callbacks import with_callbacks
+from optimargin.estimators._base import keeps_parameters
 from optimargin.estimators._documentation import described
-from optimargin.estimators._forms import EXACT_OR_LANDMARKS, LandmarkForm
+from optimargin.estimators._forms import LandmarkForm
 from optimargin.estimators._outlier import OutlierDetector
 from optimargin.objectives import LARGEST, ODMOneClass
-
-if TYPE_CHECKING:
-    from optimargin.chunks import Chunks
 
 
 @described()
@@ -152,16 +147,16 @@ class OneClassODM(OutlierDetector, LandmarkForm):
     array([500, 501])
     """
 
+    _objective_type = ODMOneClass
     _parameter_constraints: dict = {
-        **OutlierDetector._parameter_constraints,
-        **LandmarkForm._parameter_constraints,
-        **EXACT_OR_LANDMARKS,
         "C1": [Interval(Real, 0, LARGEST, closed="right"), None],
         "C2": [Interval(Real, 0, LARGEST, closed="both"), None],
         "D": [Interval(Real, 0, 1, closed="left")],
         "false_alarm_rate": [Interval(Real, 0, 0.5, closed="right")],
+        "novelty": ["boolean"],
     }
 
+    @keeps_parameters
     def __init__(
         self,
         C1=None,
@@ -182,55 +177,4 @@ class OneClassODM(OutlierDetector, LandmarkForm):
         max_iter=1000,
         random_state=None,
     ):
-        self.C1 = C1
-        self.C2 = C2
-        self.D = D
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.false_alarm_rate = false_alarm_rate
-        self.novelty = novelty
-        self.solver = solver
-        self.approximation = approximation
-        self.n_components = n_components
-        self.cache_size = cache_size
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
-
-    def _objective(self):
-        return ODMOneClass(self.C1, self.C2, self.D)
-
-    @with_callbacks
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit_chunks(self, chunks: "Chunks") -> Self:
-        """Fit the detector to data that do not fit in memory.
-
-        Every pass reads all chunks; a fit takes about ten passes. Solves the same problem as
-        `fit`, to the same certified gap. The threshold and p-values come from models without
-        each of five folds.
-
-        Parameters
-        ----------
-        chunks : Chunks
-            From `optimargin.chunks`: `NpyChunks`, `SvmlightChunks`, `ParquetChunks`, or parts of
-            arrays. Labels are not looked at, and may be missing.
-
-        Returns
-        -------
-        self : object
-            The fitted estimator, without `support_`: landmarks have no place in one array.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from optimargin import OneClassODM
-        >>> from optimargin.chunks import ArrayChunks
-        >>> X = np.random.default_rng(0).normal(size=(1000, 2))
-        >>> model = OneClassODM(approximation="nystrom", n_components=100, random_state=0)
-        >>> model.fit_chunks(ArrayChunks(X, chunk_rows=300)).predict([[0.0, 0.0], [5.0, 5.0]])
-        array([ 1, -1])
-        """
-        self._check_landmarks_given()
-        return self._fit_chunks(chunks)
+        """Keep the parameters."""
