@@ -30,6 +30,7 @@ from optimargin.kernels import KernelChoice
 from optimargin.objectives import ODM
 from optimargin.selection.data import SelectionData
 from optimargin.selection.loss import HeldOutLoss
+from optimargin.selection.search import looks_and_middle
 from optimargin.tasks import Classification
 from optimargin.training.plan import FoldsPlan, plan_folds
 
@@ -96,7 +97,7 @@ def losses_of(data):
 
     def fits():
         used = np.arange(data.n_samples)
-        models = exact._folds.models()
+        models = exact.folds.models()
         splits = [(np.delete(used, left_out), left_out) for _, left_out in models]
         return HeldOutLoss(data, splits, np.random.RandomState(0))
 
@@ -104,8 +105,8 @@ def losses_of(data):
         EXACT: lambda: exact,
         SQUARES: lambda: exact,
         "landmarks": lambda: with_plan(plan, data) if plan.in_few_dimensions else None,
-        "part of the rows": lambda: exact.middle(random_state),
-        "first looks": lambda: exact.looks(random_state),
+        "part of the rows": lambda: looks_and_middle(exact, random_state)[1],
+        "first looks": lambda: looks_and_middle(exact, random_state)[0],
         FITS: fits,
     }
 

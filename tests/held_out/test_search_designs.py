@@ -12,7 +12,8 @@ from optimargin.held_out.search_designs import LandmarkFeatures, PlainFeatures
 from optimargin.kernels import Kernel, KernelChoice, gamma_of_width, squared_distances
 from optimargin.objectives import ODM
 from optimargin.selection.data import SelectionData
-from optimargin.selection.loss import CommonWidth, HeldOutLoss
+from optimargin.selection.loss import HeldOutLoss
+from optimargin.selection.widths import Widths
 from optimargin.systems import Folds
 from optimargin.targets import Target
 from optimargin.training.plan import plan_folds
@@ -48,12 +49,12 @@ class OfLandmarks:
             "landmarks": squared_distances(X, X[rows]).astype(dtype),
             "between": squared_distances(X[rows]),
         }
-        self._width = CommonWidth(distances)
+        self._width = Widths(KernelChoice("rbf"), distances)
 
     def found(self, objective, log_width=0.0):
         """Return held-out values, derivatives of a function of them, and objectives."""
-        kernel = Kernel("rbf", gamma_of_width(np.exp(log_width)))
-        self._width.change(self.refitter, kernel, gradient=True)
+        gamma = gamma_of_width(np.exp(log_width))
+        self._width.change(self.refitter, gamma, gradient=True)
         return found_by(self.refitter, objective, self.folds, self._width.slopes)
 
 

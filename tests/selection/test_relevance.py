@@ -158,9 +158,10 @@ def test_weights_are_repetitions():
     rows = np.repeat(np.arange(80), weight)
     gained = []
     for some in (data, make_data(X[rows], y[rows])):
-        loss = loss_of(some)
+        used = np.flatnonzero(some.weight)
+        loss = search_of(some).loss(some, used, used[:5])
         at = np.concatenate([[1.0, -2.0, 0.2], np.ones(6)])
-        gained.append(loss.decide(at, loss.data.X[loss.rows[:5]]))
+        gained.append(loss(at)[0].decision)
     np.testing.assert_allclose(gained[0][0], gained[1][0])
 
 
@@ -173,33 +174,11 @@ def test_sparse_data_have_the_same_widths():
     np.testing.assert_allclose(sparse.feature_importances_, dense.feature_importances_, rtol=1e-3)
 
 
-def test_many_features_share_a_width(monkeypatch):
-    monkeypatch.setattr(relevance, "MAX_WIDTHS", 3)
-    X, y = noisy_moons(400, n_noise=4)
-    model = ODMClassifierCV().fit(X, y)
-    assert np.unique(np.round(model.widths_, 9)).size == 4
-    assert model.feature_importances_[:2].min() > model.feature_importances_[2:].max()
-
-
 def test_many_samples_are_drawn_from_and_all_of_them_seen_at_the_end(monkeypatch):
     monkeypatch.setattr(relevance, "MAX_SAMPLES", 200)
     X, y = noisy_moons(300)
     model = ODMClassifierCV().fit(X, y)
     assert model.feature_importances_[:2].sum() > 0.7
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_of_features_that_say_the_same_the_first_have_widths_of_their_own(monkeypatch, seed):
-    monkeypatch.setattr(relevance, "MAX_WIDTHS", 2)
-    X, y = noisy_moons(60, n_noise=0)
-    loss = loss_of(make_data(np.hstack([X, X, X]), y))
-    noise = 1 + 1e-9 * np.random.default_rng(seed).uniform(-1, 1, 9)
-    _, slope = loss(np.zeros(9))
-    steeper = int(np.abs(slope[3:5]).argmax())
-    groups = relevance._groups(lambda x: (None, noise * slope), np.zeros(9), 3, together=False)
-    own = np.flatnonzero(groups[3:] < 3 + 2)
-    assert own.tolist() == [steeper, steeper + 2]
-    assert groups[:3].tolist() == [0, 1, 2]
 
 
 def test_widths_whose_gain_is_rounding_are_not_taken(monkeypatch):
@@ -234,10 +213,8 @@ def test_other_kernels_and_splitters_do_without():
 def searches_for_widths(monkeypatch, X, y, **settings):
     """Return how many descents of the steps that confirm widths a search made."""
     started = []
-    whole = relevance.WidthsSearch.start
-    monkeypatch.setattr(
-        relevance.WidthsSearch, "start", lambda *given: started.append(1) or whole(*given)
-    )
+    whole = relevance._confirmed
+    monkeypatch.setattr(relevance, "_confirmed", lambda *given: started.append(1) or whole(*given))
     ODMClassifierCV(**settings).fit(X, y)
     return len(started)
 

@@ -81,7 +81,7 @@ def test_finalists_are_judged_by_fits_without_each_fold(make, n_classes):
         left_out = tuned.fit(X[train], y[train])
         found = part.held_out(
             ODM(left_out.C1, left_out.C2, left_out.D),
-            None if make is LinearODMClassifierCV else judge.data.kernel.at(left_out.gamma),
+            None if make is LinearODMClassifierCV else left_out.gamma,
             gradient=False,
         ).decision
         expected = left_out.decision_function(X[part.rows]).reshape(found.shape)

@@ -17,12 +17,10 @@ from optimargin.selection.data import SelectionData
 from optimargin.selection.loss import PENALTY, HeldOutLoss
 from optimargin.selection.relevance import find_widths
 from optimargin.selection.stages import (
-    FINALIST,
-    FURTHER,
     Clock,
     Findings,
     Judged,
-    OutOfBudget,
+    Level,
     Stage,
     StopSearch,
     work_off,
@@ -97,20 +95,16 @@ def test_stages_share_the_evaluations_and_hand_on_where_losses_are_low():
 @pytest.mark.parametrize("max_evals", [0, 2])
 def test_a_stage_ends_when_its_evaluations_are_used_up(max_evals):
     stage = Stage(Bowl(), Clock(), descends, max_evals)
-    with pytest.raises(OutOfBudget):
+    with pytest.raises(StopSearch):
         stage.work(stage, [np.zeros(3)])
     assert len(stage.all) == max_evals
 
 
-def test_coordinates_that_stay_and_those_of_a_group():
-    within = np.array([np.nan, np.nan, 0.7])
+def test_coordinates_that_stay():
     stage = Stage(Bowl(), Clock(), None)
-    stage.descend(np.array([0.0, 1.0, 0.7]), 50, within, groups=np.array([0, 0, 1]))
-    for each in stage.all:
-        assert each.x[2] == 0.7
-        assert each.x[1] - each.x[0] == pytest.approx(1.0)
-    # Half way between what the two of them would like.
-    assert next(stage.ranked()).x[0] == pytest.approx(-1.0, abs=0.05)
+    stage.descend(np.array([0.0, 1.0, 0.7]), 50, np.array([np.nan, np.nan, 0.7]))
+    assert all(each.x[2] == 0.7 for each in stage.all)
+    np.testing.assert_allclose(next(stage.ranked()).x[:2], Bowl.lowest[:2], atol=0.05)
 
 
 def test_held_out_values_are_kept_where_they_can_still_be_chosen():
@@ -144,13 +138,13 @@ def found_of(scores, levels):
 
 
 def test_points_that_count_keep_values_by_their_scores_and_their_levels():
-    findings, kept = found_of([0.1, 0.7, 0.5, 0.7 * (1 + 1e-9)], [0, 0, 0, 0])
+    findings, kept = found_of([0.1, 0.7, 0.5, 0.7 * (1 + 1e-9)], [Level.SEARCHED] * 4)
     assert kept == [False, True, False, True]
     assert findings.chosen is findings.all[3]  # of ties the smoothest
-    findings, kept = found_of([0.9, 0.3, 0.2], [0, FINALIST, FINALIST])
+    findings, kept = found_of([0.9, 0.3, 0.2], [Level.SEARCHED, Level.FINALIST, Level.FINALIST])
     assert kept == [False, True, False]
     assert findings.chosen is findings.all[1]
-    findings, kept = found_of([0.9, 0.3, 0.1], [0, FINALIST, FURTHER])
+    findings, kept = found_of([0.9, 0.3, 0.1], [Level.SEARCHED, Level.FINALIST, Level.FURTHER])
     assert kept == [False, False, True]
     assert findings.chosen is findings.all[2]
 

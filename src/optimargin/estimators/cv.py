@@ -55,7 +55,7 @@ from optimargin.selection.loss import HeldOutLoss
 from optimargin.selection.penalty import MANY, MAX_FITS, can_find_penalty, find_penalty
 from optimargin.selection.relevance import MAX_STEPS, can_find_widths, find_widths
 from optimargin.selection.search import search_threads, stages_of_search
-from optimargin.selection.stages import FURTHER, Clock, Findings, StopSearch, work_off
+from optimargin.selection.stages import Clock, Findings, Level, StopSearch, work_off
 from optimargin.tasks import Classification, Regression, Task
 
 # Scorers that routing is told of where our own criteria decide: they take the same metadata.
@@ -280,9 +280,9 @@ class BaseSelectionCV(Estimator):
             rows = used if splits is None else splits[s][1]
             where = f"split {s}" if splits is not None else "the grid"
             truth = data.truth(rows, f"The samples scored at {where}")
-            points = [grid.points[place] for place in places]
-            scores[s, places] = scored(criterion, decisions, truth, points)
-            plain_scores[s, places] = [reported(plain, d, truth) for d in decisions]
+            for place, decision in zip(places, decisions, strict=True):
+                scores[s, place] = scored(criterion, decision, truth, grid.points[place])
+                plain_scores[s, place] = reported(plain, decision, truth)
             clock.step(n_steps=len(places))
             clock.check()
 
@@ -357,7 +357,7 @@ class BaseSelectionCV(Estimator):
             raise
         best = findings.chosen
         clock.end(f", best objective {best.score:.4f}")
-        is_of_some = best.level < FURTHER and data.n_samples < whole.n_samples
+        is_of_some = best.level < Level.FURTHER and data.n_samples < whole.n_samples
         if is_of_some or best.decision is None:
             return results(), None
         return results(), HeldOutDecision(best.truth.rows, best.decision)
@@ -424,9 +424,7 @@ class ClassifierCV(ClassifierMixin, BaseSelectionCV):
 
 def held_out_at(data, splits, point):
     """Return the decision values of the test samples of splits, at a point of a grid."""
-    parameters = dict(point)
-    gamma = parameters.pop("gamma", None)
-    objective = data.make_objective(**parameters)
+    objective, gamma = data.objective_at(point)
     decisions = [
         data.refitter(gamma, *split).solve(objective).predict_test().decision for split in splits
     ]
@@ -469,7 +467,7 @@ def _results_of(points, scores, plain_scores, best, levels=None):
     table["mean_test_score"] = scores
     level = np.zeros(len(points), dtype=int) if levels is None else levels
     if levels is not None:
-        table["is_finalist"] = level > 0
+        table["is_finalist"] = level > Level.SEARCHED
     rank = table["rank_test_score"] = np.empty(len(points), dtype=int)
     for k in np.unique(level):
         rank[level == k] = np.count_nonzero(level > k) + ranks(scores[level == k])
@@ -518,7 +516,7 @@ def _look_for_widths(est, loss, findings, criterion, clock):
     except StopSearch:
         return
     if found is not None:
-        findings.add(found, FURTHER)
+        findings.add(found, Level.FURTHER)
         if data.lacks_a_class(np.searchsorted(data.rows, found.truth.rows)):
             found.decision = None  # probabilities could not know of that class
 
@@ -536,7 +534,7 @@ def _look_for_penalty(est, every, random_state, findings, criterion, clock):
     found = find_penalty(every, x, chooser, options, random_state, clock)
     if found is not None:
         score = criterion.score(found.decision, found.truth)
-        findings.add(replace(found, loss=1.0 - score), FURTHER)
+        findings.add(replace(found, loss=1.0 - score), Level.FURTHER)
 
 
 class KernelSelectionCV(Relevance, BaseSelectionCV):

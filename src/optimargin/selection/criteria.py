@@ -94,14 +94,6 @@ class Criterion:
         """
         return self.score(decision, truth), None
 
-    def score_path(self, decisions, truth: Truth):
-        """Yield the scores of several models, given decision values of all of them.
-
-        One by one, so that an error is known to be that of the model whose turn it is.
-        """
-        for decision in decisions:
-            yield self.score(decision, truth)
-
     @property
     def guide(self) -> "Criterion":
         """The criterion that the search should follow where this one chooses."""
@@ -245,12 +237,6 @@ class Accuracy(Criterion):
         """Return the accuracy; the plain mean is that of scikit-learn's scorer, to the last bit."""
         right = winning_class(truth.task.combine(decision)) == truth.encoded
         return float(truth.weight @ right if truth.is_weighted else right.mean())
-
-    def score_path(self, decisions, truth):
-        """Return the accuracies of several models at once."""
-        if truth.is_weighted:
-            return super().score_path(decisions, truth)
-        return (winning_class(truth.task.combine(decisions)) == truth.encoded).mean(axis=1)
 
     @property
     def guide(self):
@@ -570,22 +556,18 @@ def describe_point(point):
     return ", ".join(f"{name}={value:g}" for name, value in point.items())
 
 
-def scored(criterion, decisions, truth, points):
-    """Return the scores of several points; an error says at which of them it occurred.
+def scored(criterion, decision, truth, point):
+    """Return the score of a point; an error says at which it occurred.
 
     One of the user's own scorer is not changed: a note says it.
     """
-    scores: list[float] = []
     try:
-        for score in criterion.score_path(decisions, truth):
-            scores.append(score)
+        return criterion.score(decision, truth)
     except ScoreError as error:
-        where = describe_point(points[len(scores)])
-        raise ScoreError(f"At {where}: {error}") from error
+        raise ScoreError(f"At {describe_point(point)}: {error}") from error
     except Exception as error:
-        error.add_note(f"At {describe_point(points[len(scores)])}.")
+        error.add_note(f"At {describe_point(point)}.")
         raise
-    return scores
 
 
 def reported(criterion, decision, truth):

@@ -15,6 +15,7 @@ from optimargin.held_out.search_designs import PlainFeatures
 from optimargin.kernels import (
     KernelChoice,
     RadialKernel,
+    gamma_of_width,
     gram_matrix,
     make_kernel,
     mean_distance,
@@ -23,7 +24,7 @@ from optimargin.kernels import (
 )
 from optimargin.objectives import Objective
 from optimargin.selection.criteria import Truth
-from optimargin.selection.loss import CommonWidth
+from optimargin.selection.widths import Widths
 from optimargin.targets import Target, shared_weight
 from optimargin.tasks import Classification, Task
 from optimargin.training.plan import plan_folds, plan_search_samples
@@ -116,9 +117,11 @@ class SelectionData:
             are_pairs=min(n_asked) < n_samples,
         )
 
-    def make_objective(self, **parameters):
-        """Return the objective with some chosen parameters and those that are fixed."""
-        return self.objective_type(**{**self.fixed, **parameters})
+    def objective_at(self, point):
+        """Return the objective of a point, fixed parameters included, and its gamma or None."""
+        gamma = point.get("gamma")
+        chosen = {name: value for name, value in point.items() if name != "gamma"}
+        return self.objective_type(**{**self.fixed, **chosen}), gamma
 
     def sample(self, max_samples, random_state):
         """Return data of at most `max_samples`, with the same shares of the classes."""
@@ -198,6 +201,14 @@ class SelectionData:
         if rows.size > _MEAN_OF:
             rows = rows[_stratified(self.strata[rows], _MEAN_OF, np.random.RandomState(0))]
         return float(mean_distance(self.X[rows], self.weight[rows])) or 1.0
+
+    def gamma_at(self, log2_width):
+        """Return gamma at the binary logarithm of a width in units of the mean distance."""
+        return float(gamma_of_width(self.mean_distance * 2.0**log2_width))
+
+    def log2_width(self, gamma):
+        """Return the binary logarithm of the width, in units of the mean distance."""
+        return 0.5 * np.log2(gamma_of_width(self.mean_distance) / gamma)
 
     @cached_property
     def unit(self):
@@ -279,12 +290,12 @@ class SelectionData:
         Returns
         -------
         refitter : Refitter
-        widths : CommonWidth or None
-            What the refitter is told kernel values by, where these depend on a width.
+        widths : Widths or None
+            Where kernel values depend on one.
         """
         plan = plan_folds(self.objective_type, self.X, self.n_asked, self.kernel.kind)
         if not plan.in_few_dimensions:
-            return self.refitter(gamma), self.width_between()
+            return self.refitter(gamma), self.widths()
         check_scale(self.X)
         used, targets = self.part_targets()
         X = self.X[used]
@@ -298,7 +309,7 @@ class SelectionData:
                 "landmarks": squared_distances(X, landmarks).astype(plan.dtype),
                 "between": squared_distances(landmarks).astype(np.float64),
             }
-            widths = CommonWidth(distances)
+            widths = Widths(self.kernel, distances)
         data = FoldedData(design, folds, plan.dtype)
         return self.refit(data, self.objective_type, targets, self.fit_intercept), widths
 
@@ -328,20 +339,28 @@ class SelectionData:
             K_test = K_test @ gram.projector
         return gram.K, K_test
 
-    def width_between(self, train=None, test=None):
-        """Return what the refitter of some samples is told their kernel values by, or None.
+    def widths(self, train=None, test=None, per_feature=False):
+        """Return what changes the kernel values of the refitter of some samples, or None.
 
         Parameters
         ----------
         train, test
             As in `refitter`.
+        per_feature : bool
+            Whether there will be a width per feature.
         """
         if not self.kernel.kind.has_width:
             return None
-        return CommonWidth(self._distances_of(self.part_targets(train)[0], test))
+        train = np.arange(self.n_samples) if train is None else train
+        train = train[self.weight[train] > 0]
+        if per_feature:
+            return Widths.per_feature(
+                self.kernel, self.X[train], None if test is None else self.X[test]
+            )
+        return Widths(self.kernel, self._distances_of(train, test))
 
     def _distances_of(self, train, test=None):
-        """Return squared distances by the names of `CommonWidth`; all of them without a copy."""
+        """Return squared distances by the names of `Widths`; all of them without a copy."""
         is_whole = train.size == self.n_samples
         distances = {
             "samples": self.distances if is_whole else self.distances[np.ix_(train, train)]

@@ -13,9 +13,9 @@ from sklearn.utils._param_validation import Interval
 from optimargin._threads import one_thread
 from optimargin._ties import place_of_best
 from optimargin.kernels import gamma_of_width
+from optimargin.selection.search import SMALL
 from optimargin.selection.stages import StopSearch
 
-_SMALL = 1000  # samples up to which BLAS threads do not pay
 _AT_ONCE = 3e8  # n_samples^3 of the points of one visit: a fraction of a second to a second
 
 POSITIVE = Interval(Real, 0, None, closed="neither")
@@ -184,7 +184,7 @@ def run_grid(data, grid, splits, visit, n_jobs=None):
     tasks = list(product(range(len(parts)), range(len(gammas)), chunks))
     # Threads of BLAS do harm beside other workers, and on small matrices, where waiting for each
     # other costs more than it saves, most of all on a busy machine.
-    with one_thread() if n_jobs > 1 or data.n_samples <= _SMALL else nullcontext():
+    with one_thread() if n_jobs > 1 or data.n_samples <= SMALL else nullcontext():
         if data.kernel.kind.has_width:
             _ = data.distances  # computed before threads ask for them
         if n_jobs == 1:

@@ -3,8 +3,8 @@
 Per sample, the best penalty of some thousand samples is too small for a hundred times as many. So
 models of four fifths of the samples are scored on the others: at the penalty that was found, then
 at larger or smaller ones, as long as the score rises. Each fit starts from the last, so that all
-of them cost little more than the largest. A parabola through the best three points gives one more.
-Then the default form of the loss is tried, and followed the same way where it is better.
+of them cost little more than the largest. Then the default form of the loss is tried, and followed
+the same way where it is better.
 """
 
 from dataclasses import replace
@@ -12,16 +12,14 @@ from dataclasses import replace
 import numpy as np
 
 from optimargin._ties import exceeds
-from optimargin.selection.loss import N_FOLDS
+from optimargin.selection.loss import N_FOLDS, N_REPEATS
+from optimargin.selection.search import DESCENT, LARGER
 from optimargin.selection.stages import Judged, Stage, work_off
 from optimargin.systems import Folds
 from optimargin.training import train
 
-N_HELD_OUT = 3  # folds that are held out, one after the other; of many samples one is enough
 MANY = 20_000  # samples from which one fold is enough, and the accuracy itself chooses
-MAX_FITS = 14  # points that are tried
-STEP = 2.0  # log2 of the penalty
-_CLOSE = 0.25  # log2 of the penalty: nearer to a point that was tried, nothing is fitted
+MAX_FITS = DESCENT  # points that are tried
 _TOL = 1e-3  # relative gap of fits that are only scored
 
 
@@ -68,7 +66,7 @@ def _follow(stage, starts):
 def _climb(stage, x):
     """Try larger penalties than that of `x`, or smaller ones, as long as the score rises."""
     low, high = stage.loss.bounds[0]
-    for direction in (STEP, -STEP):
+    for direction in (LARGER, -LARGER):
         best, _ = stage(x)
         while low < best.x[0] + direction < high:
             trial, _ = stage(np.append(best.x[0] + direction, x[1:]))
@@ -77,24 +75,6 @@ def _climb(stage, x):
             best = trial
         if best.x[0] != x[0]:
             break  # the other way leads down
-    vertex = _vertex([each for each in stage.ranked() if np.array_equal(each.x[1:], x[1:])])
-    if vertex is not None:
-        stage(np.append(vertex, x[1:]))
-
-
-def _vertex(ranked):
-    """Return where a parabola through the best point and its neighbours is highest, or None."""
-    tried = sorted(ranked, key=lambda each: each.x[0])
-    k = tried.index(ranked[0])
-    if not 0 < k < len(tried) - 1:
-        return None
-    at = np.array([each.x[0] for each in tried])
-    values = [-each.loss for each in tried[k - 1 : k + 2]]
-    second, first, _ = np.polyfit(at[k - 1 : k + 2] - at[k], values, 2)
-    if not second < 0:
-        return None
-    vertex = at[k] - first / (2 * second)
-    return None if np.abs(at - vertex).min() < _CLOSE else vertex
 
 
 class PenaltyLoss:
@@ -118,7 +98,7 @@ class PenaltyLoss:
         )
         used = np.flatnonzero(data.weight)
         fold = Folds.stratified(data.strata[used], N_FOLDS, 1, random_state).fold[0]
-        n_held_out = 1 if used.size >= MANY else N_HELD_OUT
+        n_held_out = 1 if used.size >= MANY else N_REPEATS
         self._tests = [used[fold == k] for k in range(n_held_out)]
         self._parts = [data.part_targets(used[fold != k]) for k in range(n_held_out)]
         self._truth = data.truth(np.concatenate(self._tests))
@@ -128,7 +108,7 @@ class PenaltyLoss:
         """Return the record of `x`, and None."""
         data = self._data
         point = data.objective_type.at(x, data.unit)
-        objective = data.make_objective(**point)
+        objective = data.objective_at(point)[0]
         for k, (kept, targets) in enumerate(self._parts):
             start = self._models[k]
             fit = train(data.X[kept], targets, objective, options=self._options, start=start)

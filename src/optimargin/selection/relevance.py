@@ -14,36 +14,26 @@ hundred samples, scored on the other half, tell whether the rest is worth its ti
 """
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
 
-from optimargin._ties import TOLERANCE, exceeds, largest, place_of_best
-from optimargin.kernels import gamma_of_width
+from optimargin._ties import TOLERANCE, exceeds, place_of_best
 from optimargin.selection.criteria import Criterion
 from optimargin.selection.loss import N_FOLDS, HeldOutLoss
-from optimargin.selection.search import climb
-from optimargin.selection.stages import Clock, Judged, Stage, work_off
+from optimargin.selection.search import DESCENT, climb, looks_and_middle
+from optimargin.selection.stages import OTHER_HILL, Clock, Judged, Stage, work_off
 from optimargin.systems import Folds
 
-N_REPEATS = 2  # partitions into folds
-N_OUTER = 3  # folds that confirm
-N_BLOCKS = 3  # parts of an outer fold: the spread of their gains says how sure the mean gain is
-MARGIN = 1.0  # standard errors by which the gain must exceed zero
+N_OUTER = 3  # folds that confirm, and parts of each: their spread says how sure the mean gain is
 MAX_SAMPLES = 500  # samples that widths are found on
-MAX_WIDTHS = 300  # widths: features beyond the most promising ones share one
 HALF = 200  # samples of each half that tells whether widths are worth looking for
-PROMISING = (0.01, 0.04)  # gains, as shares of the loss: of the first half, and of both on average
-_STEPS = 25  # evaluations of a descent
-_FEW_STEPS = 10  # evaluations of a descent that only tells what promises more
-_MAX_LAST = 15  # evaluations with all samples
+PROMISING = 0.04  # mean gain of both halves, as a share of the loss
+_STEPS = 2 * DESCENT  # evaluations of a descent that widths are taken from
 _LARGEST_DENSE = 20_000_000  # elements of sparse data that are made dense
-_RTOL = 1e-3  # share of the loss by which a step has to lower it for a descent to go on
 _STEP = 0.03  # widths of the bounds, the first step of a descent
-MAX_STEPS = (N_OUTER + 1) * _STEPS + _MAX_LAST + 7 * _FEW_STEPS  # evaluations, about
-_NEARLY_LINEAR = 1.0  # log2 of a common width, in mean distances
+MAX_STEPS = (N_OUTER + 1) * _STEPS + 8 * DESCENT  # evaluations, about
 
 
 def can_find_widths(data, guide):
@@ -79,12 +69,23 @@ class WidthsSearch:
     random_state: Any
     clock: Clock
 
-    def loss(self, data, rows, n_repeats=N_REPEATS):
-        """Return the loss of some samples, as a function of widths per feature."""
-        settings = {"n_repeats": n_repeats, "gamma": self.gamma, "rows": rows}
-        return HeldOutLoss(data, None, self.random_state, self.guide, **settings)
+    def loss(self, data, rows, left_out=None, n_repeats=1):
+        """Return the loss of some samples, as a function of widths per feature.
 
-    def descend(self, loss, start, max_evals=_STEPS, *, together=False):
+        Parameters
+        ----------
+        data : SelectionData
+        rows : ndarray of shape (n_rows,)
+        left_out : ndarray of shape (n_left_out,), default=None
+            Samples that the models of all `rows` are judged by; `rows` themselves, left out fold by
+            fold, when not given.
+        n_repeats : int
+        """
+        splits = None if left_out is None else [(rows, left_out)]
+        settings = {"n_repeats": n_repeats, "gamma": self.gamma, "rows": rows}
+        return HeldOutLoss(data, splits, self.random_state, self.guide, **settings)
+
+    def descend(self, loss, start, max_evals=_STEPS):
         """Return the record of the lowest loss that a descent saw.
 
         Of the objective, coordinates that are those of quadratic losses stay.
@@ -92,25 +93,16 @@ class WidthsSearch:
         Parameters
         ----------
         loss : HeldOutLoss
-            Of widths per feature.
-        start : ndarray of shape (n_parameters + n_features,)
+        start : ndarray of shape (n_coordinates,)
         max_evals : int
-        together : bool
-            Whether all widths change by the same factor.
         """
 
         def work(stage, _):
-            groups = _groups(stage, start, self.x.size, together)
-            settings = {"groups": groups, "step": _STEP, "rtol": _RTOL}
-            stage.descend(start, max_evals, loss.quadratic, **settings)
+            stage.descend(start, max_evals, loss.quadratic, step=_STEP)
 
         stage = work_off([Stage(loss, self.clock, work)])
         self.clock.check()
         return next(stage.ranked())
-
-    def common(self, data, log2_width=0.0):
-        """Return the point of a common width."""
-        return np.append(self.x, np.full(data.X.shape[1], log2_width))
 
     def starts(self, data):
         """Return where descents start: at the tuned point, and maybe at the default one.
@@ -118,17 +110,16 @@ class WidthsSearch:
         Among features that say nothing, the best common width may be so large that the model is
         nearly linear. No small change of widths leads from there to a kernel that is not.
         """
-        starts = [self.common(data)]
+        starts = [np.append(self.x, np.zeros(data.X.shape[1]))]
         default = data.objective_type.default_x
-        away = 0.5 * np.log2(gamma_of_width(data.mean_distance) / self.gamma)
-        if default is not None and exceeds(away, _NEARLY_LINEAR):  # widths have two digits
-            starts.append(self.common(data, -away))
-            starts[1][: self.x.size] = _quadratic(data, default)
+        away = data.log2_width(self.gamma)
+        if default is not None and exceeds(away, OTHER_HILL):  # widths have two digits
+            starts.append(np.append(_quadratic(data, default), np.full(data.X.shape[1], -away)))
         return starts
 
     def lowest(self, loss, starts):
         """Return the start whose descent ends lowest, of ties the first, and that end."""
-        ends = [self.descend(loss, start, _FEW_STEPS) for start in starts]
+        ends = [self.descend(loss, start, DESCENT) for start in starts]
         k = place_of_best([-end.loss for end in ends])
         return starts[k], ends[k]
 
@@ -137,26 +128,25 @@ class WidthsSearch:
         data = data.sample(2 * HALF, self.random_state)
         used = np.flatnonzero(data.weight)
         half = Folds.stratified(data.strata[used], 2, 1, self.random_state).fold[0]
-        gains: list[float] = []
-        for k, least in enumerate(PROMISING):
+        starts, gains = self.starts(data), []
+        for k, least in enumerate((PROMISING / 4, PROMISING)):
             kept, others = used[half == k], used[half != k]
             lacks_a_class = data.lacks_a_class(kept) or data.lacks_a_class(others)
             if kept.size < N_FOLDS or lacks_a_class:
                 return False
-            loss = self.loss(data, kept, n_repeats=1)
-            common = self.descend(loss, self.common(data), _FEW_STEPS // 2, together=True)
-            _, found = self.lowest(loss, self.starts(data))
-            X, truth = data.X[others], data.truth(others)
-            old, new = (self.guide.score(loss.decide(at.x, X), truth) for at in (common, found))
+            one = HeldOutLoss(data, None, self.random_state, self.guide, n_repeats=1, rows=kept)
+            common = self.descend(one, np.append(self.x, data.log2_width(self.gamma)), DESCENT // 2)
+            _, found = self.lowest(self.loss(data, kept), starts)
+            wider = np.full(data.X.shape[1], common.x[-1] - data.log2_width(self.gamma))
+            judge = self.loss(data, kept, others)
+            old, new = (
+                judge(x, gradient=False)[0].score
+                for x in (np.append(common.x[:-1], wider), found.x)
+            )
             gains.append((new - old) / max(1.0 - old, np.finfo(float).tiny))
             if np.mean(gains) <= least:
                 return False
         return True
-
-    def start(self, data, used):
-        """Return the start that leads lowest."""
-        starts = self.starts(data)
-        return starts[0] if len(starts) == 1 else self.lowest(self.loss(data, used), starts)[0]
 
     def last_steps(self, data, x, gammas):
         """Return the loss of all samples, and its record at the end of the last steps.
@@ -165,10 +155,9 @@ class WidthsSearch:
         """
         scaled = data.scaled(np.sqrt(gammas))
         loss = HeldOutLoss(scaled, None, self.random_state, self.guide)
-        of_one = 0.5 * np.log2(gamma_of_width(scaled.mean_distance))  # where gamma is one
-        start = np.clip(np.append(x, of_one), *loss.bounds.T)
-        middle = loss.middle(self.random_state)  # some of many samples go all the way
-        stage = work_off([Stage(middle or loss, self.clock, climb)], _MAX_LAST, [start])
+        start = np.clip(np.append(x, scaled.log2_width(1.0)), *loss.bounds.T)
+        _, middle = looks_and_middle(loss, self.random_state)  # some go all the way
+        stage = work_off([Stage(middle or loss, self.clock, climb)], DESCENT, [start])
         self.clock.check()
         best = next(stage.ranked())
         return loss, best if middle is None else loss(best.x, gradient=False)[0]
@@ -199,38 +188,19 @@ def find_widths(tuned, best, random_state, clock, *, at_once=False) -> Judged | 
         Its held-out values are those of models whose widths, too, were found without the samples.
     """
     clock.check()
-    every, guide = tuned.data, tuned.guide
+    every = tuned.data
     x, gamma = _quadratic(every, best.x[:-1]), best.point["gamma"]
-    widths = WidthsSearch(x, gamma, guide, random_state, clock)
+    widths = WidthsSearch(x, gamma, tuned.guide, random_state, clock)
     clock.expect(MAX_STEPS)
     if not (at_once or widths.promise(every)):
         return None
     data = every.sample(MAX_SAMPLES, random_state)
-    used = np.flatnonzero(data.weight)
-    if used.size < 2 * N_OUTER * N_BLOCKS:
-        return None
-    outer = Folds.stratified(data.strata[used], N_OUTER, 1, random_state).fold[0]
-    start = widths.start(data, used)
-    models = []
-    before, after = np.empty((2, used.size, len(data.targets)))
-    score = partial(_score, guide, data, used)
-    gains: list[float] = []
-    for k in range(N_OUTER):
-        kept, left_out = used[outer != k], np.flatnonzero(outer == k)
-        if data.lacks_a_class(kept):
-            return None
-        loss, X = widths.loss(data, kept), data.X[used[left_out]]
-        found = widths.descend(loss, start).x
-        before[left_out] = loss.decide(widths.common(data), X)
-        after[left_out] = loss.decide(found, X)
-        models.append((loss, found, left_out, X))
-        for block in range(N_BLOCKS):
-            some = left_out[block::N_BLOCKS]
-            gains.append(score(after, some) - score(before, some))
-        # Scores of guides are of the order of one, and so is what rounding adds to them.
-        if k > 0 and np.mean(gains) <= TOLERANCE:
-            return None  # the other folds would have to make up for it
-    if np.mean(gains) <= MARGIN * np.std(gains, ddof=1) / np.sqrt(len(gains)):
+    used, starts = np.flatnonzero(data.weight), widths.starts(data)
+    start = starts[0]
+    if len(starts) > 1:
+        start, _ = widths.lowest(widths.loss(data, used), starts)
+    models = _confirmed(widths, data, used, starts[0], start)
+    if models is None:
         return None
     found = widths.descend(widths.loss(data, used), start).x
     gammas = gamma * 4.0 ** -found[x.size :]
@@ -239,13 +209,50 @@ def find_widths(tuned, best, random_state, clock, *, at_once=False) -> Judged | 
     point = {**last.point, "gamma": gammas * factor}
     if every.n_samples >= 2 * MAX_SAMPLES:
         return _confirmed_by_others(tuned, best, of_all, last, data.rows, point)
-    for loss, found, left_out, X in models:
-        moved = found - 0.5 * np.log2(factor)
-        moved[: x.size] = x
-        after[left_out] = loss.decide(moved, X)
-    value = np.mean([score(after, left_out) for _, _, left_out, _ in models])
-    truth = every.truth(np.searchsorted(every.rows, data.rows[used]))
-    return Judged(x, point, 1.0 - float(value), truth, after)
+    # The same last steps for the models without each fold.
+    moved = [np.append(x, found[x.size :] - 0.5 * np.log2(factor)) for _, found in models]
+    judged = [judge(at, gradient=False)[0] for (judge, _), at in zip(models, moved, strict=True)]
+    rows = np.concatenate([each.truth.rows for each in judged])
+    value = np.mean([each.score for each in judged])
+    decision = np.concatenate([each.decision for each in judged])
+    return Judged(x, point, 1.0 - value, every.truth(np.searchsorted(every.rows, rows)), decision)
+
+
+def _confirmed(widths, data, used, common, start):
+    """Return the losses of outer folds, and widths found without them; None without a clear gain.
+
+    Parameters
+    ----------
+    widths : WidthsSearch
+    data : SelectionData
+    used : ndarray of shape (n_used,)
+        Samples of positive weight.
+    common, start : ndarray of shape (n_parameters + n_features,)
+        The tuned point, and where descents start.
+    """
+    if used.size < 2 * N_OUTER**2:
+        return None
+    outer = Folds.stratified(data.strata[used], N_OUTER, 1, widths.random_state).fold[0]
+    models, gains = [], []
+    for k in range(N_OUTER):
+        kept, left_out = used[outer != k], used[outer == k]
+        if data.lacks_a_class(kept):
+            return None
+        found = widths.descend(widths.loss(data, kept), start).x
+        judge = widths.loss(data, kept, left_out)
+        models.append((judge, found))
+        after, before = (judge(x, gradient=False)[0].decision for x in (found, common))
+        for part in range(N_OUTER):
+            some = slice(part, None, N_OUTER)
+            new, old = (
+                _score(widths.guide, data, left_out[some], f[some]) for f in (after, before)
+            )
+            gains.append(new - old)
+        # Scores of guides are of the order of one, and so is what rounding adds to them.
+        if k > 0 and np.mean(gains) <= TOLERANCE:
+            return None  # the other folds would have to make up for it
+    # More than a standard error.
+    return models if np.mean(gains) > np.std(gains, ddof=1) / np.sqrt(len(gains)) else None
 
 
 def _confirmed_by_others(tuned, best, of_all, last, drawn, point):
@@ -278,19 +285,6 @@ def _quadratic(data, x):
     return x if fixed is None else np.where(np.isnan(fixed), x, fixed)
 
 
-def _groups(stage, start, n_loss, together):
-    """Return a group per coordinate; its own for features of large gradients, else a common one."""
-    n_features = start.size - n_loss
-    groups = np.arange(start.size)
-    if together:
-        groups[n_loss:] = n_loss
-    elif n_features > MAX_WIDTHS:
-        slope = np.abs(stage(start)[1][n_loss:])
-        groups[n_loss:] = n_loss + MAX_WIDTHS
-        groups[n_loss + largest(slope, MAX_WIDTHS)] = n_loss + np.arange(MAX_WIDTHS)
-    return groups
-
-
-def _score(guide, data, used, decision, some):
+def _score(guide, data, rows, decision):
     """Return the score of some held-out samples."""
-    return guide.score(decision[some], data.truth(used[some]))
+    return guide.score(decision, data.truth(rows))

@@ -6,7 +6,7 @@ of them within bounds, by a quasi-Newton method where there is a gradient and by
 there is none. First looks are cheap: at few samples, and with kernels at quadratic losses, which
 have no active set to find and share all factors between classes. What they found is where the
 search of all samples begins; of many samples, some make most of the way, and all of them the last
-steps. With many classes or samples that search stays at quadratic losses, too.
+steps. With several classes and more than few samples that search stays at quadratic losses, too.
 
 The closed form keeps the active set of all samples, which makes it pessimistic at large
 penalties. So the best points, and the best of those with a larger penalty, are judged once more: by
@@ -22,21 +22,17 @@ from functools import partial
 
 import numpy as np
 
-from optimargin._threads import one_blas_thread, one_thread
+from optimargin._threads import FACTORISE_ALONE_UP_TO, one_blas_thread, one_thread
 from optimargin._ties import ranking
-from optimargin.selection.stages import APART, FINALIST, Stage, unlike
+from optimargin.selection.loss import FEW_SAMPLES, N_FOLDS
+from optimargin.selection.stages import APART, Level, Stage, unlike
 
-N_FINALISTS = 3  # points that are judged once more
-_CHEAP_UP_TO = 300  # samples up to which a second descent costs next to nothing
-_SMALL = 1500  # samples up to which points are so cheap that threads wait more than they work
-_SMALL_LINEAR = 5000  # samples up to which threads wait more than they work on linear models
-_LARGER = 2.0  # log2 of the penalty, for the finalist that the closed form may underrate
+N_FINALISTS = 3  # points that are judged once more, and last steps where some samples went ahead
+LARGER = 2.0  # log2 of the penalty, for the finalist that the closed form may underrate
+DESCENT = 12  # evaluations, at most, from one start
 _LOOKS_SHARE = 0.55  # of the evaluations and the time, for first looks
 _SPREAD_SHARE = 0.4  # of the evaluations of a stage, before descents
-_FEWEST = 20  # evaluations of a search with first looks of their own
-_DESCENT = 12  # evaluations, at most, from one start
-_LAST = 3  # evaluations, at most, of all samples where some made most of the way
-_SHAPE = np.array([1.0, -2.0, 0.5])  # from the best quadratic loss to one with a band
+SMALL = 1500  # samples up to which points are so cheap that threads wait more than they work
 
 
 def search_threads(data):
@@ -46,8 +42,8 @@ def search_threads(data):
     wait for each other. Pairs of classes are solved side by side.
     """
     if not data.kernel.kind.is_linear:
-        return one_blas_thread() if data.are_pairs or data.n_samples > _SMALL else one_thread()
-    return one_thread() if data.n_samples <= _SMALL_LINEAR else nullcontext()
+        return one_blas_thread() if data.are_pairs or data.n_samples > SMALL else one_thread()
+    return one_thread() if data.n_samples <= FACTORISE_ALONE_UP_TO else nullcontext()
 
 
 def stages_of_search(loss, max_evals, random_state, findings, clock):
@@ -65,35 +61,62 @@ def stages_of_search(loss, max_evals, random_state, findings, clock):
     clock : Clock
     """
     n_judged = min(N_FINALISTS, 1 + max_evals // 10, max_evals - 1)
-    n_searched = max_evals - n_judged
-    looks, middle = loss.looks(random_state), loss.middle(random_state)
+    n_looks = round(_LOOKS_SHARE * (max_evals - n_judged))
+    looks, middle = looks_and_middle(loss, random_state)
     look_around = partial(_look_around, random_state=random_state)
-    if looks is None or n_searched < _FEWEST:
+    if looks is None or n_looks < DESCENT:
         yield Stage(loss, clock, look_around, reserve=n_judged, findings=findings)
     else:
-        yield Stage(
-            looks,
-            clock,
-            partial(look_around, within=loss.quadratic),
-            round(_LOOKS_SHARE * n_searched),
-            n_judged,
-            share_of_time=_LOOKS_SHARE,
-            is_heard=False,
-        )
+        look_around = partial(look_around, within=loss.quadratic)
+        settings = {"share_of_time": _LOOKS_SHARE, "is_heard": False}
+        yield Stage(looks, clock, look_around, n_looks, n_judged, **settings)
         if middle is not None:
-            yield Stage(middle, clock, climb, reserve=_LAST + n_judged, is_heard=False)
-            yield Stage(
-                loss, clock, partial(_from_best, n_starts=1), _LAST, n_judged, findings=findings
-            )
+            yield Stage(middle, clock, climb, reserve=N_FINALISTS + n_judged, is_heard=False)
+            yield Stage(loss, clock, _last_steps, N_FINALISTS, n_judged, findings=findings)
         else:
             yield Stage(loss, clock, climb, reserve=n_judged, findings=findings)
     if n_judged > 0 and not clock.is_over():
         points = finalists(loss, findings.all)[:n_judged]
         judge = loss.judge(points)
         if judge is loss:
-            points = points[:1]  # the others are judged already
+            points = points[:1]  # the others have this loss already
         look = partial(_look_at, points=points)
-        yield Stage(judge, clock, look, len(points), findings=findings, level=FINALIST)
+        yield Stage(judge, clock, look, len(points), findings=findings, level=Level.FINALIST)
+
+
+def looks_and_middle(loss, random_state):
+    """Return the losses of first looks, at few samples, and of most of the way, at some; or None.
+
+    The middle is the geometric mean of few and all: each loss costs as many times the one before.
+
+    Parameters
+    ----------
+    loss : HeldOutLoss
+    random_state : RandomState
+        Draws folds.
+    """
+    if loss.folds is None or not loss.has_gradient:
+        return None, None
+    n_samples = loss.data.n_samples
+    # Of every class several samples are in every fold.
+    n_few = max(FEW_SAMPLES, N_FOLDS**2 * np.unique(loss.data.strata).size)
+    n_some = int(np.sqrt(n_few * n_samples))
+    middle = loss.of_some(n_some, random_state) if n_some > 2 * n_few else None
+    if not loss.has_width:  # looks at linear models are cheap
+        return middle, None
+    if n_samples > n_few:
+        return loss.of_some(n_few, random_state), middle
+    return None if loss.quadratic is None else loss, None
+
+
+def _stays_quadratic(loss):
+    """Return whether active sets of all outputs would cost too much, or tell too little.
+
+    Pairs of classes have few samples each, whose closed form jumps where active sets change.
+    """
+    if loss.quadratic is None or len(loss.data.targets) == 1:
+        return False
+    return loss.data.are_pairs or loss.used.size > FEW_SAMPLES
 
 
 def _look_around(stage, _, random_state, within=None):
@@ -119,21 +142,21 @@ def climb(stage, starts):
         The best ones first; those of quadratic losses, where the loss has any.
     """
     loss, starts = stage.loss, list(starts)
-    if loss.quadratic is not None and not loss.stays_quadratic:
+    if loss.quadratic is not None and not _stays_quadratic(loss):
+        default = loss.data.objective_type.default_x
         shaped = starts[0].copy()
-        shaped[: _SHAPE.size] += _SHAPE
+        shaped[: default.size] += default  # which is as far from one of the quadratic losses
         starts.insert(1, np.clip(shaped, *loss.bounds.T))
-    n_descents = min(2 if loss.used.size <= _CHEAP_UP_TO else 1, len(starts))
-    stage.limit(len(starts) + n_descents * _DESCENT)
-    _from_best(stage, starts, n_descents)
+    n_descents = min(2 if loss.used.size <= FEW_SAMPLES else 1, len(starts))
+    stage.limit(len(starts) + n_descents * DESCENT)
+    _last_steps(stage, starts, n_descents, len(starts))
 
 
-def _from_best(stage, starts, n_descents=1, n_starts=None):
-    """Descend from the best of some points."""
-    loss = stage.loss
+def _last_steps(stage, starts, n_descents=1, n_starts=1):
+    """Descend from the best of the first points."""
     for x in starts[:n_starts]:
         stage(x)
-    within = loss.quadratic if loss.stays_quadratic else None
+    within = stage.loss.quadratic if _stays_quadratic(stage.loss) else None
     _descend_from(stage, stage.best(n_descents), within)
 
 
@@ -153,7 +176,7 @@ def finalists(loss, judged):
     scores = [each.score for each in judged]
     places = ranking(scores, lambda k: loss.roughness(judged[k].point))
     ranked = [judged[k].x for k in places]
-    larger = [x for x in ranked if x[0] > ranked[0][0] + _LARGER]
+    larger = [x for x in ranked if x[0] > ranked[0][0] + LARGER]
     points = [
         np.clip(np.round(x, 2), *loss.bounds.T) for x in (ranked[0], *larger[:1], *ranked[1:])
     ]

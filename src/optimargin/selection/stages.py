@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from enum import IntEnum, auto
 from typing import Any
 
 import numpy as np
@@ -21,18 +22,24 @@ from scipy.stats import qmc
 from optimargin._ties import Levels, exceeds, place_of_best, ranking
 from optimargin.selection.criteria import Criterion, Truth, reported, scored
 
-SEARCHED, FINALIST, FURTHER = range(3)
-"""Levels of points: the chosen one is of the highest that there is."""
+
+class Level(IntEnum):
+    """What has judged a point: the chosen one is of the highest level that there is."""
+
+    SEARCHED = auto()
+    FINALIST = auto()
+    FURTHER = auto()
+
 
 APART = 0.05  # widths of the bounds, in some coordinate, for two points to differ
-_OTHER_HILL = 1.0  # log2 of the width, for two points to lead to different ends
+OTHER_HILL = 1.0  # log2 of the width, for two points to lead to different ends
 _STEP = 0.1  # widths of the bounds, the first step of a descent
 _EDGE = 0.15  # widths of the bounds, the first simplex
-RTOL = 5e-4  # share of the loss by which a step has to lower it for a descent to go on
+_RTOL = 5e-4  # share of the loss by which a step has to lower it for a descent to go on
 
 
 class StopSearch(Exception):
-    """Ends a job whose time is over, or that a callback has ended."""
+    """Ends a stage whose evaluations are used up, and a job whose time is over."""
 
 
 class Clock:
@@ -139,8 +146,7 @@ class Judged:
         What the point is chosen by.
     plain : float
         The score that people know.
-    level : int
-        `SEARCHED`, `FINALIST` or `FURTHER`.
+    level : Level
     """
 
     x: np.ndarray
@@ -150,7 +156,7 @@ class Judged:
     decision: np.ndarray | None
     score: float = np.nan
     plain: float = np.nan
-    level: int = SEARCHED
+    level: Level = Level.SEARCHED
 
 
 def forget(judged, scores):
@@ -183,12 +189,11 @@ class Findings:
     roughness: Callable[[dict], Any]
     all: list[Judged] = field(default_factory=list, init=False)
 
-    def add(self, found, level=SEARCHED):
+    def add(self, found, level=Level.SEARCHED):
         """Score a record and keep it."""
         found.level, found.score = level, 1.0 - found.loss
         if self.criterion is not self.criterion.guide:
-            one = found.decision[None], found.truth, [found.point]
-            (found.score,) = scored(self.criterion, *one)
+            found.score = scored(self.criterion, found.decision, found.truth, found.point)
         found.plain = reported(self.plain, found.decision, found.truth)
         for each in self.all:
             if each.level < level:
@@ -205,10 +210,6 @@ class Findings:
             return top[0]
         scores = [each.score for each in top]
         return top[place_of_best(scores, lambda k: self.roughness(top[k].point))]
-
-
-class OutOfBudget(Exception):
-    """Ends a stage whose evaluations are used up, or the time is."""
 
 
 @dataclass
@@ -228,8 +229,7 @@ class Stage:
         Of the whole, after which the stage ends.
     findings : Findings or None
         Where its points are kept, if they count.
-    level : int
-        See `Judged`.
+    level : Level
     is_heard : bool
         Whether callbacks hear of its evaluations.
     all : list of Judged
@@ -243,7 +243,7 @@ class Stage:
     reserve: int = 0
     share_of_time: float = 1.0
     findings: Findings | None = None
-    level: int = SEARCHED
+    level: Level = Level.SEARCHED
     is_heard: bool = True
     all: list[Judged] = field(default_factory=list, init=False)
     _known: dict[bytes, tuple] = field(default_factory=dict, init=False, repr=False)
@@ -269,7 +269,7 @@ class Stage:
         if known is not None and (known[1] is not None or not gradient):
             return known
         if self.n_left < 1 or (self.all and self.clock.is_over(self.share_of_time)):
-            raise OutOfBudget
+            raise StopSearch
         found, slope = self._known[x.tobytes()] = self.loss(x, gradient)
         self.all.append(found)
         note = ""
@@ -295,7 +295,7 @@ class Stage:
         """
         apart = APART * np.ptp(self.loss.bounds, axis=1)
         if hills and self.loss.has_width:
-            apart[:-1], apart[-1] = np.inf, _OTHER_HILL
+            apart[:-1], apart[-1] = np.inf, OTHER_HILL
         return unlike((each.x for each in self.ranked()), apart, n_points)
 
     def spread(self, n_points, within, random_state):
@@ -310,7 +310,7 @@ class Stage:
             x[free] = point
             self(x, gradient=False)
 
-    def descend(self, start, max_evals, within=None, *, groups=None, step=_STEP, rtol=RTOL):
+    def descend(self, start, max_evals, within=None, *, step=_STEP):
         """Go downhill from a point, within bounds: by gradients, or by simplices without.
 
         Parameters
@@ -320,49 +320,45 @@ class Stage:
             No step begins after so many evaluations, that of the start included.
         within : ndarray of shape (n_coordinates,), default=None
             Coordinates that are not NaN stay what they are.
-        groups : ndarray of shape (n_coordinates,), default=None
-            Coordinates of the same number change by the same amount.
         step : float
             The first one, in widths of the bounds.
-        rtol : float
-            A descent ends when a step lowers the loss by less than this share of it.
         """
         free = np.arange(len(start)) if within is None else np.flatnonzero(np.isnan(within))
-        groups = np.arange(len(start)) if groups is None else groups
-        _, first, column = np.unique(groups[free], return_index=True, return_inverse=True)
         low, high = self.loss.bounds_around(start)[free].T
-        width = (high - low)[first]
+        width = high - low
         # In units of the first step, so that one suits all coordinates.
         unit = step * width if self.loss.has_gradient else width
-        bounds = np.stack([(low - start[free])[first], (high - start[free])[first]]) / unit
+        bounds = np.stack([low - start[free], high - start[free]]) / unit
+        here, levels, steepness = np.zeros(unit.size), Levels(), 1.0
 
         def at(u):
             x = start.copy()
-            x[free] = np.clip(start[free] + (unit * u)[column], low, high)
+            x[free] = np.clip(start[free] + unit * u, low, high)
             found, slope = self(x)
-            if slope is not None:
-                slope = unit * np.bincount(column, slope[free], minlength=unit.size)
-            return found.loss, slope
+            if slope is None:
+                return levels(found.loss)
+            return found.loss / steepness, unit * slope[free] / steepness
 
-        here, settings = np.zeros(unit.size), {"bounds": list(zip(*bounds, strict=True))}
         if self.loss.has_gradient:
             loss, slope = at(here)
-            steepness = np.linalg.norm(slope)
-            if steepness <= rtol * abs(loss):
+            steepness = np.linalg.norm(slope)  # so that the first step is of length one
+            if steepness <= _RTOL * abs(loss):
                 return  # a step cannot lower the loss by more, and may go where rounding points
-            options = {"maxfun": max_evals, "maxls": 8, "ftol": rtol, "gtol": 1e-3}
-
-            def scaled(u):  # the first step, along the gradient, is of length one
-                return tuple(value / steepness for value in at(u))
-
-            minimize(scaled, here, jac=True, method="L-BFGS-B", options=options, **settings)
-            return
-        levels, share = Levels(), -bounds[0]
-        # From the start towards the middle of the box along each axis.
-        simplex = np.vstack([here, np.diag(np.where(share < 0.5, _EDGE, -_EDGE))])
-        options = {"initial_simplex": simplex, "maxfev": max_evals, "xatol": 0.01, "fatol": rtol}
+            method = "L-BFGS-B"
+            options = {"maxfun": max_evals, "maxls": 8, "ftol": _RTOL, "gtol": 1e-3}
+        else:
+            method = "Nelder-Mead"
+            # From the start towards the middle of the box along each axis.
+            simplex = np.vstack([here, np.diag(np.where(-bounds[0] < 0.5, _EDGE, -_EDGE))])
+            options = {"initial_simplex": simplex, "maxfev": max_evals, "xatol": 0.01}
+            options["fatol"] = _RTOL
         minimize(
-            lambda u: levels(at(u)[0]), here, method="Nelder-Mead", options=options, **settings
+            at,
+            here,
+            jac=self.loss.has_gradient,
+            method=method,
+            bounds=list(zip(*bounds, strict=True)),
+            options=options,
         )
 
 
@@ -391,7 +387,7 @@ def work_off(stages, max_evals=np.inf, starts=()) -> Stage:
     """
     for stage in stages:
         stage.limit(max_evals - stage.reserve)
-        with suppress(OutOfBudget):
+        with suppress(StopSearch):
             stage.work(stage, starts)
         max_evals -= len(stage.all)
         starts = stage.best(2, hills=True)
