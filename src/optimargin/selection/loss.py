@@ -33,7 +33,8 @@ PENALTY = 0.1  # loss times samples, per squared log2 width
 WIDTH_BOUNDS = (-3.5, 2.5)  # log2 of the common width in mean distances
 FEATURE_WIDTH_BOUNDS = (-5.0, 5.0)  # log2 of a width, from where a descent starts
 EXACT_UP_TO = 500  # samples up to which fits without each fold are cheap
-FEW_SAMPLES = 250  # up to which a score needs several partitions, and a search is cheap
+CHEAP_UP_TO = 200  # samples up to which a fit costs next to nothing
+FEW_SAMPLES = 300  # up to which a score needs several partitions, and a search is cheap
 
 
 @dataclass(frozen=True)
@@ -138,7 +139,7 @@ class HeldOutLoss:
             if n_repeats is None:
                 are_two = isinstance(data.task, Classification) and len(data.targets) == 1
                 enough = FEW_SAMPLES if are_two else N_REPEATS * FEW_SAMPLES
-                n_repeats = N_REPEATS if self.used.size <= enough else 1
+                n_repeats = N_REPEATS if self.used.size < enough else 1
             strata, n_folds = data.strata[self.used], min(n_folds, self.used.size)
             self.folds = Folds.stratified(strata, n_folds, n_repeats, random_state)
             self._hold_out([self._closed_form_part(random_state)])
@@ -223,6 +224,8 @@ class HeldOutLoss:
         if self.folds is None or self.used.size > EXACT_UP_TO or is_exact:
             return self
         splits = [(np.delete(self.used, k), self.used[k]) for _, k in self.folds.models()]
+        if self.used.size > CHEAP_UP_TO:
+            splits = splits[: self.folds.n_folds]  # those of one partition
         if any(self.data.lacks_a_class(train) for train, _ in splits):
             return self
         judge = copy(self)

@@ -21,14 +21,13 @@ from scipy.sparse import issparse
 
 from optimargin._ties import TOLERANCE, exceeds, place_of_best
 from optimargin.selection.criteria import Criterion
-from optimargin.selection.loss import N_FOLDS, HeldOutLoss
+from optimargin.selection.loss import CHEAP_UP_TO, N_FOLDS, HeldOutLoss
 from optimargin.selection.search import DESCENT, climb, looks_and_middle
 from optimargin.selection.stages import OTHER_HILL, Clock, Judged, Stage, work_off
 from optimargin.systems import Folds
 
 N_OUTER = 3  # folds that confirm, and parts of each: their spread says how sure the mean gain is
 MAX_SAMPLES = 500  # samples that widths are found on
-HALF = 200  # samples of each half that tells whether widths are worth looking for
 PROMISING = 0.04  # mean gain of both halves, as a share of the loss
 _STEPS = 2 * DESCENT  # evaluations of a descent that widths are taken from
 _LARGEST_DENSE = 20_000_000  # elements of sparse data that are made dense
@@ -125,7 +124,7 @@ class WidthsSearch:
 
     def promise(self, data):
         """Return whether the widths of each half of some samples help the other half."""
-        data = data.sample(2 * HALF, self.random_state)
+        data = data.sample(2 * CHEAP_UP_TO, self.random_state)
         used = np.flatnonzero(data.weight)
         half = Folds.stratified(data.strata[used], 2, 1, self.random_state).fold[0]
         starts, gains = self.starts(data), []

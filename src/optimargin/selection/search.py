@@ -30,6 +30,7 @@ from optimargin.selection.stages import APART, Level, Stage, unlike
 N_FINALISTS = 3  # points that are judged once more, and last steps where some samples went ahead
 LARGER = 2.0  # log2 of the penalty, for the finalist that the closed form may underrate
 DESCENT = 12  # evaluations, at most, from one start
+_LOOKS = 250  # samples that first looks are taken at, at least
 _LOOKS_SHARE = 0.55  # of the evaluations and the time, for first looks
 _SPREAD_SHARE = 0.4  # of the evaluations of a stage, before descents
 SMALL = 1500  # samples up to which points are so cheap that threads wait more than they work
@@ -99,7 +100,7 @@ def looks_and_middle(loss, random_state):
         return None, None
     n_samples = loss.data.n_samples
     # Of every class several samples are in every fold.
-    n_few = max(FEW_SAMPLES, N_FOLDS**2 * np.unique(loss.data.strata).size)
+    n_few = max(_LOOKS, N_FOLDS**2 * np.unique(loss.data.strata).size)
     n_some = int(np.sqrt(n_few * n_samples))
     middle = loss.of_some(n_some, random_state) if n_some > 2 * n_few else None
     if not loss.has_width:  # looks at linear models are cheap
