@@ -80,7 +80,7 @@ def stages_of_search(loss, max_evals, random_state, findings, clock):
         points = finalists(loss, findings.all)[:n_judged]
         judge = loss.judge(points)
         if judge is loss:
-            points = points[:1]  # the others have this loss already
+            points = points[:1]  # the others are judged already
         look = partial(_look_at, points=points)
         yield Stage(judge, clock, look, len(points), findings=findings, level=Level.FINALIST)
 
