@@ -26,11 +26,3 @@ def test_import_is_quick():
     code = "import optimargin, sys; print('sklearn' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
-
-
-def test_versions_name_what_a_report_needs(capsys):
-    optimargin.show_versions()
-    shown = capsys.readouterr().out
-    for word in ("python", "platform", "processors", "scikit-learn", "threads"):
-        assert f"\n{word} " in f"\n{shown}"
-    assert f"optimargin     {optimargin.__version__}" in shown

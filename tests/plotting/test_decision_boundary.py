@@ -63,12 +63,3 @@ def test_boundary_of_several_classes_frames_and_pipelines(legend):
 def test_svm_gets_its_margin_line(moons, legend):
     display = DecisionBoundaryDisplay.from_estimator(SVC().fit(*moons), *moons, grid_resolution=10)
     assert legend(display)[:2] == ["boundary", "margin 1"]
-
-
-def test_boundary_refuses_what_is_no_plane(moons):
-    X, y = moons
-    model = ODMClassifier().fit(np.c_[X, X], y)
-    with pytest.raises(ValueError, match="exactly two features"):
-        DecisionBoundaryDisplay.from_estimator(model, np.c_[X, X])
-    with pytest.raises(ValueError, match="grid_resolution=1"):
-        DecisionBoundaryDisplay.from_estimator(ODMClassifier().fit(X, y), X, grid_resolution=1)

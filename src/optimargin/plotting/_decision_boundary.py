@@ -8,7 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from optimargin.margins import unwrap
 from optimargin.plotting._display import class_style, draw_legend
-from optimargin.plotting._plane import Plane, PlaneDisplay
+from optimargin.plotting._plane import PlaneDisplay, grid_around
 
 
 @dataclass(eq=False, repr=False)
@@ -86,25 +86,20 @@ class DecisionBoundaryDisplay(PlaneDisplay):
         display : DecisionBoundaryDisplay
         """
         check_is_fitted(estimator)
-        plane = Plane.around(X, grid_resolution, margin=0.08)
-        points = plane.points
-        scores = estimator.decision_function(plane.rows)
-        binary = scores.ndim == 1
-        response = (scores if binary else scores.argmax(axis=1)).reshape(plane.xx0.shape)
+        grid, rows = grid_around(X, grid_resolution, margin=0.08)
+        scores = estimator.decision_function(rows)
+        response = scores if scores.ndim == 1 else scores.argmax(axis=1)
         inner = unwrap(estimator)
         support = getattr(inner, "support_", None) if mark_support else None
-        if support is not None and (support.size == 0 or support.max() >= points.shape[0]):
+        if support is not None and (support.size == 0 or support.max() >= len(grid["X"])):
             support = None
         display = cls(
-            plane.xx0,
-            plane.xx1,
-            response,
+            **{**grid, "X": None if y is None else grid["X"]},
+            response=response.reshape(grid["xx0"].shape),
             classes=estimator.classes_,
             D=getattr(inner, "D", None),
-            X=None if y is None else points,
             y=None if y is None else np.asarray(y),
             support=support,
-            feature_names=plane.feature_names,
         )
         return display.plot(ax)
 

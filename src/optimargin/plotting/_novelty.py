@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from optimargin.plotting._display import draw_legend
-from optimargin.plotting._plane import Plane, PlaneDisplay
+from optimargin.plotting._plane import PlaneDisplay, grid_around
 
 _LEVELS = (0.01, 0.05, 0.1, 0.25, 0.5)  # p-values
 
@@ -95,18 +95,25 @@ class NoveltyDisplay(PlaneDisplay):
         display : NoveltyDisplay
         """
         check_is_fitted(estimator)
-        plane = Plane.around(X, grid_resolution, margin=0.25)  # wide: that is where outliers are
-        drawn = {"X": plane.points, "feature_names": plane.feature_names}
+        # Outliers are in the free space around the samples.
+        grid, rows = grid_around(X, grid_resolution, margin=0.25)
+        n_samples, shape = len(grid["X"]), grid["xx0"].shape
         if hasattr(estimator, "held_out_scores_"):
             scores = estimator.held_out_scores_
-            if len(plane.points) != scores.size:
+            if n_samples != scores.size:
                 raise ValueError(
-                    f"X has {len(plane.points)} samples, and with novelty=False the "
+                    f"X has {n_samples} samples, and with novelty=False the "
                     f"{scores.size} samples of the fit are drawn: pass these."
                 )
-            drawn |= {"labels": np.where(scores < estimator.offset_, -1, 1), "scores": scores}
-            rate = estimator.false_alarm_rate
-            return cls(None, None, None, None, false_alarm_rate=rate, **drawn).plot(ax)
+            display = cls(
+                **{**grid, "xx0": None, "xx1": None},
+                response=None,
+                p_values=None,
+                false_alarm_rate=estimator.false_alarm_rate,
+                labels=np.where(scores < estimator.offset_, -1, 1),
+                scores=scores,
+            )
+            return display.plot(ax)
         if not hasattr(estimator, "p_values"):
             raise TypeError(
                 f"{type(estimator).__name__} has no p-values: this plot is for OneClassODM."
@@ -114,16 +121,13 @@ class NoveltyDisplay(PlaneDisplay):
         levels = tuple(levels)
         if not levels or not (np.diff((0.0, *levels, 1.0)) > 0).all():
             raise ValueError(f"levels={levels} must increase, between 0 and 1.")
-        shape = plane.xx0.shape
         display = cls(
-            plane.xx0,
-            plane.xx1,
-            estimator.decision_function(plane.rows).reshape(shape),
-            estimator.p_values(plane.rows).reshape(shape),
+            **grid,
+            response=estimator.decision_function(rows).reshape(shape),
+            p_values=estimator.p_values(rows).reshape(shape),
             false_alarm_rate=estimator.false_alarm_rate,
             levels=levels,
             labels=estimator.predict(X),
-            **drawn,
         )
         return display.plot(ax)
 

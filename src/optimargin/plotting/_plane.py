@@ -8,46 +8,37 @@ import numpy as np
 from optimargin.plotting._display import Display, class_style
 
 
-@dataclass(frozen=True)
-class Plane:
-    """A grid around samples.
+def grid_around(X, grid_resolution, *, margin):
+    """Return a grid around samples of two features.
 
-    Attributes
+    Parameters
     ----------
-    xx0, xx1 : ndarray of shape (grid_resolution, grid_resolution)
-        Coordinates.
+    X : {ndarray, dataframe} of shape (n_samples, 2)
+    grid_resolution : int
+        Points per axis.
+    margin : float
+        Free space around the samples, relative to their range.
+
+    Returns
+    -------
+    grid : dict
+        `xx0`, `xx1`, `X` and `feature_names` of a `PlaneDisplay`.
     rows : {ndarray, dataframe} of shape (grid_resolution**2, 2)
-        Its points, with the names of the features where the samples have some.
-    points : ndarray of shape (n_samples, 2)
-        The samples.
-    feature_names : tuple of two str
+        The points of the grid, with the names of the features where the samples have some.
     """
-
-    xx0: np.ndarray
-    xx1: np.ndarray
-    rows: Any
-    points: np.ndarray
-    feature_names: tuple[str, ...]
-
-    @classmethod
-    def around(cls, X, grid_resolution, *, margin) -> "Plane":
-        """Return a grid with that many points per axis.
-
-        The free space around the samples is `margin` times their range.
-        """
-        points = np.asarray(X, dtype=np.float64)
-        if points.ndim != 2 or points.shape[1] != 2:
-            raise ValueError(f"X has shape {points.shape}: this plot needs exactly two features.")
-        if grid_resolution < 2:
-            raise ValueError(f"grid_resolution={grid_resolution} is too small: use at least 2.")
-        low, high = points.min(axis=0), points.max(axis=0)
-        free = margin * np.maximum(high - low, 1e-12)
-        xx0, xx1 = np.meshgrid(*np.linspace(low - free, high + free, grid_resolution, axis=1))
-        rows: Any = np.column_stack([xx0.ravel(), xx1.ravel()])
-        if hasattr(X, "columns"):
-            rows = type(X)(rows, columns=X.columns)
-        names = getattr(X, "columns", ("feature 0", "feature 1"))
-        return cls(xx0, xx1, rows, points, tuple(map(str, names)))
+    points = np.asarray(X, dtype=np.float64)
+    if points.ndim != 2 or points.shape[1] != 2:
+        raise ValueError(f"X has shape {points.shape}: this plot needs exactly two features.")
+    if grid_resolution < 2:
+        raise ValueError(f"grid_resolution={grid_resolution} is too small: use at least 2.")
+    low, high = points.min(axis=0), points.max(axis=0)
+    free = margin * np.maximum(high - low, 1e-12)
+    xx0, xx1 = np.meshgrid(*np.linspace(low - free, high + free, grid_resolution, axis=1))
+    rows: Any = np.column_stack([xx0.ravel(), xx1.ravel()])
+    if hasattr(X, "columns"):
+        rows = type(X)(rows, columns=X.columns)
+    names = tuple(map(str, getattr(X, "columns", ("feature 0", "feature 1"))))
+    return {"xx0": xx0, "xx1": xx1, "X": points, "feature_names": names}, rows
 
 
 @dataclass(eq=False, repr=False)

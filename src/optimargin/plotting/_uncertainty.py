@@ -203,10 +203,13 @@ class IntervalDisplay(Display):
             y = None if y is None else y - points
             points = np.zeros_like(points)
         else:
-            values = np.asarray(X[feature] if isinstance(feature, str) else _column(X, feature))
+            label = feature if isinstance(feature, str) else f"feature {feature}"
+            if isinstance(feature, str):
+                values = np.asarray(X[feature])
+            else:
+                values = np.asarray(X)[:, feature]
             order = np.argsort(values, kind="stable")
             x = values[order]
-            label = feature if isinstance(feature, str) else f"feature {feature}"
         display = cls(
             x,
             points[order],
@@ -231,10 +234,3 @@ class IntervalDisplay(Display):
                 ax.plot(self.x[rows], self.y[rows], marker, **look)
         ax.set(xlabel=self.label)
         draw_legend(ax, ncols=2)
-
-
-def _column(X, feature):
-    """Return a column by its place."""
-    if hasattr(X, "iloc"):
-        return X.iloc[:, feature]
-    return np.asarray(X)[:, feature]
