@@ -121,13 +121,13 @@ class FeatureSpaceDesign(Design):
     def decision(self, v):
         """Return the values phi_i' w of all samples."""
         return np.concatenate(
-            [self.feature_rows(part) @ v for part in self._blocks(np.arange(self.n_samples))]
+            [self.feature_rows(part) @ v for part in self.blocks(np.arange(self.n_samples))]
         )
 
     def represent(self, r):
         """Return sum_i r_i phi_i."""
         total = np.zeros(self.n_coef)
-        for part in self._blocks(np.flatnonzero(r)):
+        for part in self.blocks(np.flatnonzero(r)):
             total += r[part] @ self.feature_rows(part)
         return total
 
@@ -139,7 +139,7 @@ class FeatureSpaceDesign(Design):
     def squared_norms(self):
         """Squared norms of the rows."""
         norms = np.empty(self.n_samples)
-        for part in self._blocks(np.arange(self.n_samples)):
+        for part in self.blocks(np.arange(self.n_samples)):
             norms[part] = np.square(self.feature_rows(part)).sum(axis=1)
         return norms
 
@@ -168,7 +168,7 @@ class FeatureSpaceDesign(Design):
         matrix cheap: only the rows whose weight changed are read.
         """
         total = np.zeros((self.n_coef + 1, self.n_coef + 1))
-        for part in self._blocks(np.flatnonzero(weight)):
+        for part in self.blocks(np.flatnonzero(weight)):
             Z = np.column_stack([self.feature_rows(part), np.ones(part.size)])
             total += Z.T @ (weight[part, None] * Z)
         return total
@@ -199,7 +199,7 @@ class FeatureSpaceDesign(Design):
     def diagonal(self, rows, weight):
         """Return or estimate ``1 + sum_i weight_i phi_i**2`` over `rows`, of shape (n_coef,)."""
         out = np.ones(self.n_coef)
-        for part in self._blocks(np.arange(rows.size)):
+        for part in self.blocks(np.arange(rows.size)):
             out += weight[part] @ np.square(self.feature_rows(rows[part]))
         return out
 
@@ -213,7 +213,8 @@ class FeatureSpaceDesign(Design):
         Z = np.ascontiguousarray(self.feature_rows(np.arange(self.n_samples)))
         return DenseRows(Z, None, w, self.squared_norms)
 
-    def _blocks(self, rows):
+    def blocks(self, rows):
+        """Yield parts of some rows whose features fit into a block."""
         n_block = max(_PACKED_ELEMENTS // max(self.n_coef, 1), 1)
         for first in range(0, rows.size, n_block):
             yield rows[first : first + n_block]

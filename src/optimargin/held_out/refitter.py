@@ -18,7 +18,7 @@ and `optimargin.held_out.ldm` those of the large margin distribution machine.
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -28,10 +28,8 @@ from optimargin.designs import LINEAR_DESIGNS, GramDesign
 from optimargin.designs.base import FeatureSpaceDesign
 from optimargin.solvers import Newton
 from optimargin.systems import Derivatives, Folds, Values, make_system, system_of
-from optimargin.systems.base import check_number
+from optimargin.systems.base import PRODUCTS, check_number
 from optimargin.targets import Target
-
-_OPERATIONS = 100  # of a factorisation take as long as one of the loops that threads are made for
 
 
 class Solved:
@@ -300,15 +298,12 @@ class AdditiveSolved(Solved):
 
     def _values(self, decision, differentiate):
         """Return values, given what differentiates a function of them by systems."""
+        by_parameters = partial(self._by_parameters, differentiate)
+        return Values(decision, by_parameters, self._refitter, self._number)
 
-        def derivatives(slope):
-            check_number(self._refitter, self._number)
-            return self._by_parameters(differentiate(slope))
-
-        return Values(decision, derivatives)
-
-    def _by_parameters(self, found):
+    def _by_parameters(self, differentiate, slope):
         """Return derivatives with those by the parameters of the losses."""
+        found = differentiate(slope)
         pull, curvature = self._refitter.pull_and_curvature()
         target, outputs = self._refitter.target, [[k] for k in range(len(self._losses))]
         if all(loss == self._losses[0] for loss in self._losses):
@@ -469,7 +464,7 @@ class NewtonRefitter(AdditiveRefitter):
 
         work = 0.0
         if self.has_own_rows:
-            work = sum(part.system.operations for part in self._now) / _OPERATIONS
+            work = sum(part.system.operations for part in self._now) / PRODUCTS
         for_each(call, range(len(found)), work)
         return found
 

@@ -38,11 +38,15 @@ those of a kernel: `Derivatives` has the three parts for others to contract.
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from optimargin._threads import for_each
+
 SINGULAR = 1e-13  # of a pivot, which is at most one
+PRODUCTS = 100  # operations of products of matrices take as long as one of other loops
 
 
 @dataclass(frozen=True)
@@ -179,32 +183,25 @@ class Values:
     Attributes
     ----------
     decision : ndarray of shape (..., n_samples, n_outputs)
-    derivatives : callable or None
+    differentiate : callable or None
         Given the derivatives of a function by the decision values, it returns `Derivatives`.
         None where there are none.
+    asked, number : object, int
+        What they come from, and its `number` then: derivatives can be had until that changes.
     """
 
     decision: np.ndarray
-    derivatives: Callable[[np.ndarray], Derivatives] | None
+    differentiate: Callable[[np.ndarray], Derivatives] | None = None
+    asked: Any = None
+    number: int = 0
 
-    @classmethod
-    def of(cls, asked, decision, differentiate):
-        """Return values whose derivatives may be asked for until the `number` of `asked` changes.
-
-        Parameters
-        ----------
-        asked : object
-        decision : ndarray
-        differentiate : callable
-            Given derivatives by the decision values, it returns `Derivatives`.
-        """
-        number = asked.number
-
-        def derivatives(slope):
-            check_number(asked, number)
-            return differentiate(slope)
-
-        return cls(decision, derivatives)
+    def derivatives(self, slope) -> Derivatives:
+        """Return derivatives of a function, given those by the decision values."""
+        if self.differentiate is None:
+            raise TypeError("There is no closed form for derivatives of these values.")
+        if self.asked is not None:
+            check_number(self.asked, self.number)
+        return self.differentiate(slope)
 
 
 def check_number(asked, number):
@@ -247,6 +244,9 @@ class ActiveSystem(ABC):
     def __init__(self, design, *, fit_intercept):
         self.design, self.fit_intercept = design, fit_intercept
         self.number = 0
+        self._folds: Any = None  # those that sums are kept of
+        self._pivot: Any = None
+        self._work = 0.0  # of a fold that is left out, in operations of loops
 
     @property
     @abstractmethod
@@ -282,6 +282,7 @@ class ActiveSystem(ABC):
             Decision values where curvatures vanish, if they are known.
         """
         self.number += 1
+        self._pivot = None
         self.curvature, self.aim = curvature, aim
         self.active = np.flatnonzero(curvature)
         self._solve(decision)
@@ -290,6 +291,10 @@ class ActiveSystem(ABC):
     @abstractmethod
     def _solve(self, decision):
         """Set `coef`, `intercept`, `decision` and `error`."""
+
+    @abstractmethod
+    def _prepare(self):
+        """Have what belongs to these curvatures, which steps with others may have changed."""
 
     @abstractmethod
     def _pivots(self):
@@ -310,7 +315,10 @@ class ActiveSystem(ABC):
         known : ndarray of shape (n_active,), dtype bool
             False for a sample that is alone in the active set: it leaves no model behind.
         """
-        pivot = self._pivots()
+        if self._pivot is None:
+            self._prepare()
+            self._pivot = self._pivots()
+        pivot = self._pivot
         if share is not None:
             pivot = 1 - share[self.active] * (1 - pivot)
         known = pivot > SINGULAR
@@ -339,10 +347,14 @@ class ActiveSystem(ABC):
         """
 
     @abstractmethod
-    def _leave_out(self, rows):
-        """Return the model without `rows`: coefficients, intercept, and what the others need.
+    def _leave_out(self, rows, known=None):
+        """Return the model without `rows`, in the words of the backend.
 
-        The first two are in the words of the backend.
+        Parameters
+        ----------
+        rows : ndarray
+        known : int or None
+            Which of the folds this is that sums are kept of.
         """
 
     @abstractmethod
@@ -361,33 +373,35 @@ class ActiveSystem(ABC):
     def _differentiate_test(self, test, slope):
         """Return the same, given those by the values of test samples."""
 
-    def _each_model(self, folds, function):
-        """Call ``function(j, repeat, rows, model)`` for the model without each fold."""
-        for j, (repeat, rows) in enumerate(folds.models()):
-            function(j, repeat, rows, self._leave_out(rows))
-
     def folds(self, folds: Folds) -> Values:
         """Return values for the models without each fold, of shape (n_repeats, n_samples, k)."""
         out = np.empty((*folds.fold.shape, self.aim.shape[1]))
+        items = list(enumerate(folds.models()))
+        models: list = [None] * len(items)
+        found: list = [None] * len(items)
 
-        def predict(j, repeat, rows, model):
-            out[repeat, rows] = self._values_without(rows, model)
+        def predict(item):
+            j, (repeat, rows) = item
+            is_known = folds is self._folds and repeat == 0
+            models[j] = self._leave_out(rows, j if is_known else None)
+            out[repeat, rows] = self._values_without(rows, models[j])
 
         def differentiate(slope):
-            found: list = [None] * (folds.fold.shape[0] * folds.n_folds)
+            def of_model(item):
+                j, (repeat, rows) = item
+                found[j] = self._differentiate_without(rows, models[j], slope[repeat, rows])
 
-            def of_model(j, repeat, rows, model):
-                found[j] = self._differentiate_without(rows, model, slope[repeat, rows])
-
-            self._each_model(folds, of_model)
+            self._prepare()
+            for_each(of_model, items, self._work)
             return Derivatives(
                 sum(each.by_aim for each in found),
                 sum(each.by_log_curvature for each in found),
                 [form for each in found for form in each.forms],
             )
 
-        self._each_model(folds, predict)
-        return Values.of(self, out, differentiate)
+        self._prepare()
+        for_each(predict, items, self._work)
+        return Values(out, differentiate, self, self.number)
 
     def predict(self, test) -> Values:
         """Return values of test samples, of shape (n_test, k).
@@ -397,8 +411,5 @@ class ActiveSystem(ABC):
         test : GramTest or FeatureSpaceDesign
             Test samples, in the representation of the design.
         """
-
-        def differentiate(slope):
-            return self._differentiate_test(test, slope)
-
-        return Values.of(self, test.decisions(self.coef) + self.intercept, differentiate)
+        decision = test.decisions(self.coef) + self.intercept
+        return Values(decision, partial(self._differentiate_test, test), self, self.number)

@@ -22,11 +22,7 @@ import numpy as np
 
 from optimargin._linalg import Factor, ThreadsafeFactor, solve_spd
 from optimargin._threads import for_each
-from optimargin.systems.base import ActiveSystem, Derivatives
-
-_BLOCK_ELEMENTS = 1 << 20  # 8 MB of float64 for a block of rows
-_ALL_AGAIN = 0.5  # share of the active samples on another side, past which sums are made anew
-_OPERATIONS = 100  # of products of matrices that take as long as one of other loops
+from optimargin.systems.base import PRODUCTS, ActiveSystem, Derivatives
 
 
 class FeatureSystem(ActiveSystem):
@@ -49,9 +45,8 @@ class FeatureSystem(ActiveSystem):
         self._weight = np.zeros(design.n_samples)
         self._grams: list = []  # of `_weight`, one per part
         self._size = design.n_coef + fit_intercept
+        self._work = self.operations / PRODUCTS
         self._factor: Any = None
-        self._models: Any = None
-        self._kept_pivots: Any = None
 
     @property
     def operations(self):
@@ -65,42 +60,39 @@ class FeatureSystem(ActiveSystem):
         return 8.0 * self._size**2 * (len(self._parts) + 2 + n_models)
 
     def _sum_to(self, curvature):
-        """Change the sums to those of other curvatures."""
-        changed = curvature != self._weight
-        n_changed = np.count_nonzero(changed)
-        again = not self._grams or n_changed > _ALL_AGAIN * np.count_nonzero(curvature)
-        if again:
-            self._grams = [np.zeros(())] * len(self._parts)
-        elif n_changed == 0:
-            return
+        """Change the sums to those of other curvatures; return the sum over all samples."""
+        change = curvature - self._weight
+        # A sum with weights of both signs takes twice as long as one of squares.
+        if not self._grams or 2 * np.count_nonzero(change) > np.count_nonzero(curvature):
+            shape = (self.design.n_coef + 1, self.design.n_coef + 1)
+            self._grams, change = [np.zeros(shape)] * len(self._parts), curvature
+        n_changed = np.count_nonzero(change)
 
         def move(k):
-            rows = self._parts[k]
-            change = np.zeros(curvature.size)
-            change[rows] = curvature[rows] if again else (curvature - self._weight)[rows]
-            self._grams[k] = self._grams[k] + self.design.weighted_gram(change)
+            weight = np.zeros_like(change)
+            weight[self._parts[k]] = change[self._parts[k]]
+            self._grams[k] = self._grams[k] + self.design.weighted_gram(weight)
 
-        for_each(move, range(len(self._parts)), self._work(curvature.size if again else n_changed))
+        if n_changed:
+            for_each(move, range(len(self._parts)), self._work * n_changed / change.size)
         self._weight = curvature
-        if not again and np.sum(self._grams, axis=0).diagonal().min() < 0:
-            self._grams = []  # rounding of rows that differ much in length
-            self._sum_to(curvature)
+        total = np.sum(self._grams, axis=0)
+        if total.diagonal().min() < 0:  # rounding of rows that differ much in length
+            self._weight = np.zeros_like(curvature)
+            return self._sum_to(curvature)
+        return total
 
-    def _work(self, n_rows):
-        """Return the operations of sums over folds, where there are several."""
-        return n_rows * float(self._size) ** 2 / _OPERATIONS if len(self._parts) > 1 else 0.0
+    def _prepare(self):
+        self._sum_to(self.curvature)
 
     def step(self, point, curvature):
         """Return the Newton step in the coefficients and in the intercept."""
-        self._sum_to(curvature)
         gradient = np.append(point.residual, -point.pull.sum())
-        return feature_step(np.sum(self._grams, axis=0), gradient, self.fit_intercept)
+        return feature_step(self._sum_to(curvature), gradient, self.fit_intercept)
 
     def _solve(self, decision):
-        self._sum_to(self.curvature)
-        self._models = self._kept_pivots = None
         # Of all matrices the lower triangle is enough.
-        self._matrix = np.sum(self._grams, axis=0)[: self._size, : self._size].copy()
+        self._matrix = self._sum_to(self.curvature)[: self._size, : self._size].copy()
         penalised = np.arange(self.design.n_coef)
         self._matrix[penalised, penalised] += 1.0
         self._right = self._represent(self.curvature[:, None] * self.aim)
@@ -118,9 +110,9 @@ class FeatureSystem(ActiveSystem):
             return found[:-1], found[-1]
         return found, np.zeros(found.shape[1])
 
-    def _represent(self, values, design=None):
-        """Return ``Z' values`` of columns, of all samples or of those of a design."""
-        sums = (design or self.design).represents(values)
+    def _represent(self, values):
+        """Return ``Z' values`` of columns."""
+        sums = self.design.represents(values)
         return np.vstack([sums, values.sum(axis=0)]) if self.fit_intercept else sums
 
     def _images(self, solved, rows=None):
@@ -128,89 +120,43 @@ class FeatureSystem(ActiveSystem):
         coef, intercept = self._split(solved)
         return self.design.decisions(coef, rows) + intercept
 
-    def _packed(self, rows):
-        packed = self.design.feature_rows(rows)
-        return np.column_stack([packed, np.ones(rows.size)]) if self.fit_intercept else packed
-
-    def _blocks(self):
-        """Yield parts of the active samples that fit into a block."""
-        n_block = max(_BLOCK_ELEMENTS // self._size, 1)
-        for first in range(0, self.active.size, n_block):
-            yield slice(first, first + n_block)
+    def _active_rows(self):
+        """Yield blocks of the rows of Z of active samples."""
+        for rows in self.design.blocks(self.active):
+            Z = self.design.feature_rows(rows)
+            yield np.column_stack([Z, np.ones(rows.size)]) if self.fit_intercept else Z
 
     def _pivots(self):
-        """Return one minus the leverages."""
-        if self._kept_pivots is None:
-            whitened = self._factor.inverse_root()
-            self._kept_pivots = np.empty(self.active.size)
-            for part in self._blocks():
-                rows = self.active[part]
-                image = self._packed(rows) @ whitened
-                square = np.einsum("ij,ij->i", image, image)
-                self._kept_pivots[part] = 1 - self.curvature[rows] * square
-        return self._kept_pivots
+        root, leverage = self._factor.inverse_root(), [np.zeros(0)]
+        for Z in self._active_rows():
+            image = Z @ root
+            leverage.append(np.einsum("ij,ij->i", image, image))
+        return 1 - self.curvature[self.active] * np.concatenate(leverage)
 
     def influence(self, new):
         """Return the influence of the aims on new samples."""
         if self.fit_intercept:
             new = np.column_stack([new, np.ones(new.shape[0])])
         solved = self._factor.solve(new.T)
-        out = np.empty((new.shape[0], self.active.size))
-        for part in self._blocks():
-            out[:, part] = (self._packed(self.active[part]) @ solved).T
-        return out * self.curvature[self.active]
+        images = [(Z @ solved).T for Z in self._active_rows()]
+        return np.hstack([new[:, :0], *images]) * self.curvature[self.active]
 
     def without(self, rows):
         """Return coefficients and intercepts without `rows`."""
         return self._split(self._leave_out(rows)[1])
 
-    def _leave_out(self, rows, gram=None):
-        """Return the factor without some samples, and its solution.
-
-        Parameters
-        ----------
-        rows : ndarray
-        gram : ndarray, default=None
-            Their part of the normal equations, where it is known.
-        """
-        rows = rows[self.curvature[rows] > 0]
-        weight = self.curvature[rows]
-        design, pull = self.design, weight[:, None] * self.aim[rows]
-        if gram is None:
-            design = design.take(rows)
-            gram = design.weighted_gram(weight)
-        else:
-            spread = np.zeros_like(self.aim)
-            spread[rows], pull = pull, spread
+    def _leave_out(self, rows, known=None):
+        """Return the factor without some samples, and its solution."""
+        gone = np.zeros_like(self.curvature)
+        gone[rows] = self.curvature[rows]
+        gram = self.design.weighted_gram(gone) if known is None else self._grams[known]
         matrix = self._matrix - gram[: self._size, : self._size]
-        right = self._right - self._represent(pull, design)
-        if self.fit_intercept and rows.size == self.active.size:
+        right = self._right - self._represent(gone[:, None] * self.aim)
+        if self.fit_intercept and np.count_nonzero(gone) == self.active.size:
             matrix[-1, :-1] = 0.0  # no sample is left: the intercept stays
             matrix[-1, -1], right[-1] = 1.0, self.intercept
         factor = ThreadsafeFactor(matrix)
         return factor, factor.solve(right)
-
-    def _each_model(self, folds, function):
-        """Call a function for the model without each fold, in threads.
-
-        The factors are kept for the folds that were known beforehand, which are few.
-        """
-        known = folds is self._folds
-        self._sum_to(self.curvature)
-        if known and self._models is None:
-            self._models = [None] * (folds.fold.shape[0] * folds.n_folds)
-        grams = self._grams if known else []
-
-        def leave_out(item):
-            j, (repeat, rows) = item
-            model = self._models[j] if known else None
-            if model is None:
-                model = self._leave_out(rows, grams[j] if j < len(grams) else None)
-            if known:
-                self._models[j] = model
-            function(j, repeat, rows, model)
-
-        for_each(leave_out, enumerate(folds.models()), self._work(self.curvature.size))
 
     def _values_without(self, rows, model):
         return self._images(model[1], rows)

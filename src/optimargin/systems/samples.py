@@ -33,7 +33,6 @@ class SampleSystem(ActiveSystem):
         self._factored: Any = None
         self._factor: Any = None
         self._inverse: Any = None
-        self._diagonal: Any = None
 
     @property
     def operations(self):
@@ -50,7 +49,7 @@ class SampleSystem(ActiveSystem):
         if self._factored is not None and np.array_equal(self._factored, curvature):
             return
         self._factored = curvature
-        self._factor = self._inverse = self._diagonal = None
+        self._factor = self._inverse = None
         self._rows = np.flatnonzero(curvature)
         self._root = np.sqrt(curvature[self._rows])
         diagonal = 1.0 + curvature[self._rows] * self.design.squared_norms[self._rows]
@@ -129,23 +128,20 @@ class SampleSystem(ActiveSystem):
         self.error = self.theta / root**2
         self.decision[self._rows] = aim - self.error
 
+    def _prepare(self):
+        self._factorise(self.curvature)
+
     def _pivots(self):
         """Return the diagonal of P."""
-        self._factorise(self.curvature)
         if self.active.size == 0:
             return np.zeros(0)
-        if self._inverse is not None:
-            return self._inverse.diagonal()
-        if self._diagonal is None:
-            half = self._factor.inverse_root()
-            self._diagonal = np.einsum("ij,ij->i", half, half) * self._unit**2
-            if self.fit_intercept:
-                self._diagonal -= self._ones**2 / self._border
-        return self._diagonal
+        half = self._factor.inverse_root()
+        diagonal = np.einsum("ij,ij->i", half, half) * self._unit**2
+        return diagonal - self._ones**2 / self._border if self.fit_intercept else diagonal
 
     def influence(self, new):
         """Return the influence of the aims on new samples."""
-        self._factorise(self.curvature)
+        self._prepare()
         if self.active.size == 0:
             return np.zeros((new.shape[0], 0))
         if self._in_features:
@@ -163,13 +159,13 @@ class SampleSystem(ActiveSystem):
                 self._inverse -= np.outer(self._ones, self._ones / self._border)
         return self._inverse
 
-    def _leave_out(self, rows):
+    def _leave_out(self, rows, known=None):
         """Return coefficients of the active samples, intercepts, and what went into these.
 
         That is which active samples leave, the block of P that is theirs, and u. There is no u
         where no model is left: its value is the intercept.
         """
-        self._factorise(self.curvature)
+        self._prepare()
         gone = np.flatnonzero(np.isin(self.active, rows))
         if gone.size == 0:
             return self.theta, self.intercept, gone, None, self.theta[gone]
