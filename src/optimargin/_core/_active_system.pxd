@@ -1,9 +1,7 @@
 """One problem over a Gram matrix, and what is asked of all problems at once."""
 
 cdef enum:  # what the matrix of a problem holds
-    NOTHING = 0
-    FACTOR = 1
-    INVERSE = 2
+    NOTHING, FACTOR, INVERSE
 
 ctypedef double* Vector
 ctypedef const double* Given
@@ -14,10 +12,11 @@ ctypedef struct Problem:
     double C1, C2, D, border
     # Where flat arrays have its samples of all outputs, its outputs, and its samples.
     Py_ssize_t first, first_output, first_row
-    Given K  # the value of samples i and j is K[index[i] * stride + index[j]]
-    Py_ssize_t stride
-    const Py_ssize_t* index
     const Py_ssize_t* rows  # of all samples, those of this problem
+    Given all_values  # of all samples, of which there are n_all
+    Py_ssize_t n_all
+    Vector own_values  # room for those of its own rows; NULL where these are all samples
+    Given K  # of its own rows
     # Of outputs, one after the other. Decision values are those without the intercept.
     Given target, orientation
     Vector theta, decision, aim, intercept, objective, new_intercept

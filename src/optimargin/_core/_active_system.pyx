@@ -80,9 +80,9 @@ cdef int factorise(Problem* p) noexcept nogil:
 cdef void products(Problem* p, int place, int first, int last, Vector out) noexcept nogil:
     """Put r_i K_ij r_j into `out`, for the active sample i of a place and those j of others."""
     cdef int j
-    cdef Given row = p.K + p.index[p.active[place]] * p.stride
+    cdef Given row = p.K + <Py_ssize_t> p.active[place] * p.n
     for j in range(first, last):
-        out[j] = p.root[place] * p.root[j] * row[p.index[p.active[j]]]
+        out[j] = p.root[place] * p.root[j] * row[p.active[j]]
 
 
 cdef bint change(Problem* p) noexcept nogil:
@@ -330,7 +330,7 @@ cdef void find_values(Problem* p, Fold* fold, Vector out) noexcept nogil:
             if holds(p, fold, i):
                 out[o * p.n + i] = intercept
                 if is_known and p.curvature[i] == 0.0:
-                    out[o * p.n + i] += ddot(&p.n, <double*> p.K + p.index[i] * p.stride, &one,
+                    out[o * p.n + i] += ddot(&p.n, <double*> p.K + <Py_ssize_t> i * p.n, &one,
                                              fold.theta + o * p.n, &one)
         for i in range(fold.size):
             place = fold.members[i]
@@ -357,10 +357,10 @@ cdef void differentiate(
             memset(right, 0, k * sizeof(double))
             for i in range(p.n):
                 if p.curvature[i] == 0.0 and holds(p, fold, i):
-                    left[i], row = slope[i], p.K + p.index[i] * p.stride
+                    left[i], row = slope[i], p.K + <Py_ssize_t> i * p.n
                     total += slope[i]
                     for j in range(k):
-                        right[j] += slope[i] * p.root[j] * row[p.index[p.active[j]]]
+                        right[j] += slope[i] * p.root[j] * row[p.active[j]]
             for i in range(fold.size):
                 right[fold.members[i]] = 0.0
             dgemv("N", &k, &k, &unit, p.matrix, &p.n, right, &one, &zero, z, &one)

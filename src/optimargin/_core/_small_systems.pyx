@@ -31,9 +31,18 @@ cdef int MAX_ITER = 200  # Newton steps
 
 
 cdef void multiply(Problem* p, Vector vector, Vector out) noexcept nogil:
-    cdef int one = 1, stride = <int> p.stride
+    cdef int one = 1
     cdef double alpha = 1.0, beta = 0.0
-    dgemv("T", &p.n, &p.n, &alpha, <double*> p.K, &stride, vector, &one, &beta, out, &one)
+    dgemv("T", &p.n, &p.n, &alpha, <double*> p.K, &p.n, vector, &one, &beta, out, &one)
+
+
+cdef void gather_values(Problem* p) noexcept nogil:
+    """Copy the kernel values of the problem's own rows, where these are not all samples."""
+    cdef int i, j
+    p.K = p.all_values if p.own_values == NULL else p.own_values
+    for i in range(p.n if p.own_values != NULL else 0):
+        for j in range(p.n):
+            p.own_values[<Py_ssize_t> i * p.n + j] = p.all_values[p.rows[i] * p.n_all + p.rows[j]]
 
 
 cdef bint evaluate(Problem* p, Given decision, double intercept, bint keep) noexcept nogil:
@@ -168,11 +177,11 @@ cdef class SmallSystems:
 
     cdef readonly object theta, decision, aim, intercept, objective
     cdef readonly Py_ssize_t n_problems
-    cdef Py_ssize_t n_flat, most_rows, most_outputs
-    cdef object _kept, _own_kernels, _row_of_flat
+    cdef Py_ssize_t n_flat, least_rows, most_rows, most_outputs
+    cdef object _kept, _own, _row_of_flat
     cdef bint _is_shared
     cdef Problem* _problems
-    cdef double[::1] _curvature
+    cdef double[::1] _curvature, _matrix
     cdef const double[:, ::1] _K
 
     def __init__(self, rows, n_outputs, target, orientation, weight, fit_intercept):
@@ -183,7 +192,8 @@ cdef class SmallSystems:
         sizes = np.array([each.size for each in rows], dtype=np.intp)
         n_entries = np.sum(sizes.astype(float) ** 2)
         self.n_flat = np.dot(sizes, n_outputs)
-        self.most_rows, self.most_outputs = sizes.max(), max(n_outputs)
+        self.least_rows, self.most_rows = sizes.min(), sizes.max()
+        self.most_outputs = max(n_outputs)
         self._is_shared = self.n_problems > 1 and 8.0 * n_entries > KEPT_BYTES
         self.theta, self.decision, self.aim = np.zeros((3, self.n_flat))
         self.intercept, self.objective, new_intercept = np.zeros((3, sum(n_outputs)))
@@ -200,7 +210,7 @@ cdef class SmallSystems:
         cdef double[::1] matrix = np.zeros(self.most_rows**2 if self._is_shared else int(n_entries))
         self._kept = [t, s, w, theta, decision, aim, intercept, objective, offset, solved, own,
                       by_row, active, matrix, structs]
-        self._curvature = by_row[0]
+        self._curvature, self._matrix = by_row[0], matrix
         for k in range(self.n_problems):
             p, n, q = &self._problems[k], sizes[k], n_outputs[k]
             p.n, p.n_outputs, p.fit_intercept = <int> n, <int> q, fit_intercept
@@ -224,19 +234,16 @@ cdef class SmallSystems:
         """Go on with other kernel values, of shape (n_samples, n_samples)."""
         cdef Py_ssize_t k
         cdef Problem* p
-        self._K, self._own_kernels = K, []
+        cdef double[::1] own
+        self._K = K
+        if self._own is None:
+            self._own = np.empty(self._matrix.size if self.least_rows < K.shape[0] else 0)
+        own = self._own
         for k in range(self.n_problems):
             p = &self._problems[k]
-            p.K, p.stride, p.index, p.state = &K[0, 0], K.shape[0], p.rows, NOTHING
-
-    def _gather_kernel(self, Py_ssize_t k):
-        """Give a problem kernel values of its own rows alone, which products need."""
-        cdef Problem* p = &self._problems[k]
-        cdef Py_ssize_t n = p.n
-        cdef const Py_ssize_t[::1] rows = <const Py_ssize_t[:n]> p.rows, every = np.arange(n)
-        cdef double[:, ::1] own = np.ascontiguousarray(np.asarray(self._K)[np.ix_(rows, rows)])
-        self._own_kernels.append((own, every))
-        p.K, p.stride, p.index = &own[0, 0], n, &every[0]
+            p.all_values, p.n_all, p.state = &K[0, 0], K.shape[0], NOTHING
+            if 0 < p.n < K.shape[0]:
+                p.own_values = &own[p.matrix - &self._matrix[0]]
 
     cdef int _answer(self, Answer answer, Request* asked, int n_threads) except -1:
         """Ask every problem, side by side."""
@@ -258,6 +265,8 @@ cdef class SmallSystems:
             return 0
         if self._is_shared:
             p.state = NOTHING  # other problems have used the matrix since
+        if p.state == NOTHING:
+            gather_values(p)
         return answer(p, asked, thread) != 0
 
     cdef int _answer_by_folds(
@@ -291,8 +300,6 @@ cdef class SmallSystems:
             p = &self._problems[k]
             p.C1, p.C2, p.D = losses[k, 0], losses[k, 1], losses[k, 2]
             p.is_quadratic = p.C1 == p.C2 and p.D == 0
-            if p.n > 0 and not p.is_quadratic and p.stride != p.n:
-                self._gather_kernel(k)
         self._answer(minimise, &asked, n_threads)
 
     def curvature(self):

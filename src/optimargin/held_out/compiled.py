@@ -26,12 +26,9 @@ class CompiledRefitter(AdditiveRefitter):
 
     def __init__(self, design, targets, fit_intercept, test=None):
         super().__init__(design, targets, fit_intercept, test)
-        asked = self.target.weight.T > 0
-        self._own = list(map(np.flatnonzero, asked if self.has_own_rows else asked | True))
-        sizes = [own.size for own in self._own]
-        self._rows = np.concatenate(self._own)
-        self._output = np.repeat(np.arange(len(sizes)), sizes)
-        self._places = np.split(np.arange(self._rows.size), np.cumsum(sizes)[:-1])
+        ends = np.searchsorted(self.output, np.arange(1, len(targets)))
+        self._places = np.split(np.arange(self.rows.size), ends)
+        self._own = [self.rows[place] for place in self._places]
 
     def change_design(self, design, test=None):
         """Go on with other kernel values; the last solution stays a start."""
@@ -39,14 +36,10 @@ class CompiledRefitter(AdditiveRefitter):
         for systems in self._made.values():
             systems.change_kernel(design.K)
 
-    def _flat(self, values):
-        """Return flat values of an array of shape (..., n_samples, n_outputs)."""
-        return np.ascontiguousarray(values[..., self._rows, self._output])
-
     def _spread(self, flat):
         """Return an array of shape (n_samples, n_outputs), zero on rows that are not asked for."""
-        out = np.zeros(self.target.value.shape)
-        out[self._rows, self._output] = flat
+        out = np.zeros(self.weight.shape)
+        out[self.rows, self.output] = flat
         return out
 
     def _make(self, together):
@@ -56,8 +49,8 @@ class CompiledRefitter(AdditiveRefitter):
         systems = SmallSystems(
             own,
             [n_outputs] if together else [1] * n_outputs,
-            self._flat(self.target.value),
-            self._flat(self.target.orientation),
+            self.target.value,
+            self.target.orientation,
             [each.weight[rows] for each, rows in zip(self.targets, own, strict=False)],
             self.fit_intercept,
         )
@@ -85,7 +78,7 @@ class CompiledRefitter(AdditiveRefitter):
         self.number += 1
         self._use(together=False)
         K, n_outputs = self.test.K, len(self.targets)
-        theta = np.empty((len(objectives), self._rows.size))
+        theta = np.empty((len(objectives), self.rows.size))
         intercept = np.empty((len(objectives), n_outputs))
         for p, objective in enumerate(objectives):
             losses = [objective.loss(target.scale) for target in self.targets]
@@ -99,34 +92,35 @@ class CompiledRefitter(AdditiveRefitter):
 
     def put_left_out(self, out):
         """Put the values of samples for the models without each into an array."""
-        out[self._rows, self._output] = self._now.left_out()
+        out[self.rows, self.output] = self._now.left_out()
 
     def put_folds(self, folds, out):
         """Put values for the models without each fold into an array of all repeats."""
         systems, given = self._now, (folds.fold, folds.n_folds)
-        out[:, self._rows, self._output] = systems.leave_folds_out(*given, self._n_threads)
+        out[:, self.rows, self.output] = systems.leave_folds_out(*given, self._n_threads)
 
         def differentiate(slope):
             *by_system, left, coef = systems.differentiate(
-                *given, self._flat(slope), self._n_threads
+                *given, self.flat(slope), self._n_threads
             )
             if self.has_own_rows:
                 forms = [Form("samples", None, systems.by_kernel(left, coef, len(self.design.K)))]
             else:
                 forms = [Form("samples", left[:, at], coef[:, at]) for at in self._places]
-            return Derivatives(*map(self._spread, by_system), forms)
+            return Derivatives(*by_system, forms)
 
         return differentiate
 
     def differentiate_test(self, slope):
         """Return derivatives of a function of the values of test samples."""
         systems, by_coef = self._now, self.test.represents(slope)
-        by_aim = self._spread(systems.adjoint(self._flat(by_coef), slope.sum(axis=0)))
-        theta, curvature = self.pull_and_curvature()
-        by_log = by_aim * theta / np.where(curvature > 0, curvature, 1.0)
-        forms = [Form("samples", -by_aim.T, theta.T), Form("test", slope.T, theta.T)]
+        by_aim = systems.adjoint(self.flat(by_coef), slope.sum(axis=0))
+        pull, curvature = self.pull_and_curvature()
+        by_log = by_aim * pull / np.where(curvature > 0, curvature, 1.0)
+        left, theta = self._spread(by_aim).T, self._spread(pull).T
+        forms = [Form("samples", -left, theta), Form("test", slope.T, theta)]
         return Derivatives(by_aim, by_log, forms)
 
     def pull_and_curvature(self):
-        """Return the pulls and curvatures of the solution, of shape (n_samples, n_outputs)."""
-        return self._spread(self._now.theta), self._spread(self._now.curvature())
+        """Return the pulls and the curvatures of the solution, flat."""
+        return self._now.theta, self._now.curvature()

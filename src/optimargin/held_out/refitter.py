@@ -123,7 +123,8 @@ class AdditiveRefitter(Refitter):
 
     Outputs that share curvatures are solved together. An output that is asked for some of the
     samples only is a problem of its own rows. What is put into arrays of shape
-    (..., n_samples, n_outputs) leaves the other rows as they are.
+    (..., n_samples, n_outputs) leaves the other rows as they are; flat arrays have no place for
+    them.
 
     Parameters
     ----------
@@ -139,8 +140,11 @@ class AdditiveRefitter(Refitter):
     ----------
     number : int
         Of solves and designs: what was found is valid until the next.
+    weight : ndarray of shape (n_samples, n_outputs)
+    rows, output : ndarray of shape (n_flat,)
+        The row and the output of each entry of flat arrays, output by output.
     target : Target
-        Of all outputs, its arrays of shape (n_samples, n_outputs).
+        Of all rows of all outputs, flat.
     """
 
     def __init__(self, design, targets, fit_intercept, test=None):
@@ -149,13 +153,16 @@ class AdditiveRefitter(Refitter):
         self._now: Any = None  # which of them solved last
         # Features that will be told later are too many to be copied for every pair of classes.
         self.has_own_rows = design is not None and have_own_rows(targets)
-        self.target = Target(
-            *(
-                np.stack([getattr(target, name) for target in targets], axis=1)
-                for name in ("value", "orientation", "weight")
-            )
-        )
+        self.weight = np.stack([target.weight for target in targets], axis=1)
+        is_asked = self.weight > 0 if self.has_own_rows else self.weight >= 0
+        self.output, self.rows = np.nonzero(is_asked.T)
+        each = zip(*((t.value, t.orientation, t.weight) for t in targets), strict=True)
+        self.target = Target(*(self.flat(np.stack(columns, axis=1)) for columns in each))
         self.change_design(design, test)
+
+    def flat(self, values):
+        """Return flat values of an array of shape (..., n_samples, n_outputs)."""
+        return np.ascontiguousarray(values[..., self.rows, self.output])
 
     def change_design(self, design, test=None):
         """Go on with other features, or other kernel values, of the same samples."""
@@ -175,9 +182,9 @@ class AdditiveRefitter(Refitter):
 
     def _are_together(self, losses):
         """Return whether the curvatures of all outputs are the same, whatever the solution."""
-        constants, weight = {loss.constant_curvature for loss in losses}, self.target.weight
+        constants = {loss.constant_curvature for loss in losses}
         is_quadratic = len(constants) == 1 and None not in constants
-        return len(losses) > 1 and is_quadratic and bool((weight == weight[:, :1]).all())
+        return len(losses) > 1 and is_quadratic and bool(np.ptp(self.weight, axis=1).max() == 0)
 
     def _use(self, together):
         """Go on with what solves outputs one by one, or all as one."""
@@ -220,12 +227,12 @@ class AdditiveRefitter(Refitter):
 
     @abstractmethod
     def pull_and_curvature(self):
-        """Return the pulls and curvatures of the solution, of shape (n_samples, n_outputs)."""
+        """Return the pulls and the curvatures of the solution, flat."""
 
     @cached_property
     def groups(self):
         """Samples that take part in the same outputs, as those of a class do, and these outputs."""
-        kinds, kind = np.unique(self.target.weight > 0, axis=0, return_inverse=True)
+        kinds, kind = np.unique(self.weight > 0, axis=0, return_inverse=True)
         return [
             (np.flatnonzero(kind.ravel() == k), np.flatnonzero(outputs))
             for k, outputs in enumerate(kinds)
@@ -234,10 +241,10 @@ class AdditiveRefitter(Refitter):
     def room(self, coef, intercept):
         """Return room for decision values; those of rows that are not asked for are known."""
         if not self.has_own_rows:
-            return np.empty(self.target.value.shape)
+            return np.empty(self.weight.shape)
         if isinstance(self.design, FeatureSpaceDesign):
             return self.design.decisions(coef) + intercept
-        out = np.tile(intercept, (len(self.target.value), 1))
+        out = np.tile(intercept, (len(self.weight), 1))
         for rows, outputs in self.groups:
             out[:, outputs] += self.design.columns(rows) @ coef[np.ix_(rows, outputs)]
         return out
@@ -305,16 +312,12 @@ class AdditiveSolved(Solved):
         """Return derivatives with those by the parameters of the losses."""
         found = differentiate(slope)
         pull, curvature = self._refitter.pull_and_curvature()
-        target, outputs = self._refitter.target, [[k] for k in range(len(self._losses))]
-        if all(loss == self._losses[0] for loss in self._losses):
-            outputs = [slice(None)]
-        by_loss = 0.0
-        for some, loss in zip(outputs, self._losses, strict=False):
-            row, column = np.nonzero(curvature[:, some])
-            at = row, np.arange(len(self._losses))[some][column]
-            log_curvature, aim = loss.parameter_slopes(
-                pull[at], curvature[at], target.take(at, 1.0)
-            )
+        active, by_loss = np.flatnonzero(curvature), 0.0
+        are_same = all(loss == self._losses[0] for loss in self._losses)
+        for k, loss in enumerate(self._losses[:1] if are_same else self._losses):
+            at = active if are_same else active[self._refitter.output[active] == k]
+            target = self._refitter.target.take(at, 1.0)
+            log_curvature, aim = loss.parameter_slopes(pull[at], curvature[at], target)
             by_loss = by_loss + log_curvature @ found.by_log_curvature[at]
             by_loss = by_loss + aim @ found.by_aim[at]
         return replace(found, by_loss=by_loss)
@@ -521,19 +524,19 @@ class NewtonRefitter(AdditiveRefitter):
 
     def _joined(self, found):
         """Return the derivatives of all parts."""
-        by_aim, by_log_curvature = np.zeros((2, *self.target.value.shape))
+        by_aim, by_log_curvature = np.zeros((2, *self.weight.shape))
         forms: list = []
         for part, each in zip(self._now, found, strict=True):
             by_aim[part.at], by_log_curvature[part.at] = each.by_aim, each.by_log_curvature
             own = self.has_own_rows and self._in_samples
             forms += [replace(form, rows=part.rows) for form in each.forms] if own else each.forms
-        return Derivatives(by_aim, by_log_curvature, forms)
+        return Derivatives(self.flat(by_aim), self.flat(by_log_curvature), forms)
 
     def pull_and_curvature(self):
-        """Return the pulls and curvatures of the solution, of shape (n_samples, n_outputs)."""
-        pull, curvature = np.zeros((2, *self.target.value.shape))
+        """Return the pulls and the curvatures of the solution, flat."""
+        pull, curvature = np.zeros((2, *self.weight.shape))
         for part in self._now:
             system = part.at_solution()
             curvature[part.at] = system.curvature[:, None]
             pull[part.at] = system.curvature[:, None] * (system.aim - system.decision)
-        return pull, curvature
+        return self.flat(pull), self.flat(curvature)
