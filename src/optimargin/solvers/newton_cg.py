@@ -30,32 +30,24 @@ from dataclasses import replace
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from optimargin._linalg import Factor, solve_spd
+from optimargin._linalg import Factor
 from optimargin.certificates import ESTIMATED, coefficient_gap, point_gap, relative_gap
 from optimargin.designs.base import by_space
 from optimargin.designs.features import FeatureDesign
 from optimargin.designs.gram import GramDesign
 from optimargin.solvers.base import Solution, Solver
 from optimargin.solvers.newton import Newton, Steps, descend
-from optimargin.systems.samples import eliminate_intercept
+from optimargin.systems.samples import SampleSystem, eliminate_intercept
 
-_MAX_CG = 200
 FINEST = 1e-13  # no system is solved more precisely than this
-_N_LANDMARKS = 100
-_MOST_LANDMARKS = 400  # of a preconditioner that serves all steps
-_LANDMARK_SHARE = 16  # of the samples of a loss without a band, one is such a landmark
-_MODEL_STOP = 0.5  # relative improvement of the quadratic model that a CG step must bring
-_GAP_SHARE = 0.5  # of the allowed gap that a step may leave
+_MAX_CG = 200  # steps for one system
 _PATIENCE = 40  # CG steps before the preconditioner is made of more landmarks
+_LANDMARKS_PER_ROOT = 3  # of the number of samples
+_DIRECT_UP_TO = 1500  # samples of a hard system, which is solved by factorisation
 _PART_SHARE = 4  # of the samples of a large kernel, one is in the part solved first
-_PART_TOL = 1e-2
-_PART_PROGRESS = 0.05
-_DIRECT_UP_TO = 1500  # samples of a part, which are solved by factorisation
-_GOOD_START = 2.0  # times the objective of a low-rank model, for its dual to be a start
-_LINE_RTOL = 0.1  # slope left along a step in sample space
+_MODEL_STOP = 0.5  # relative improvement of the quadratic model that a CG step must bring
 _ENERGY_STOP = 0.05  # error of a step in sample space, in the norm of its system
-_SLOW = 0.999  # of the objective left by a step
-_FINISHING_STEPS = 8  # spent on dropping coefficients of samples that are not active
+_ROUGH_TOL = 1e-2  # of problems that are solved for a start
 
 
 class NewtonCG(Solver):
@@ -88,8 +80,6 @@ class Space(Steps):
     ----------
     accuracy : float
         Of the next system, which is finer where steps were too rough.
-    least_progress : float
-        The share of itself by which a step must lower the objective, or be the last.
     """
 
     roughest: float = _MODEL_STOP
@@ -100,7 +90,6 @@ class Space(Steps):
         self.solver = solver
         self.done = solver.tol
         self.accuracy = self.roughest
-        self.least_progress = 0.0
 
     def start(self):
         """Return the first iterate."""
@@ -115,8 +104,7 @@ class Space(Steps):
         if length == 0 and self.accuracy <= FINEST:
             return point, True
         self.learn(point, moved, length)
-        stuck = moved.value > (1 - self.least_progress) * point.value and length > 0
-        return moved, bool(self.least_progress) and stuck
+        return moved, False
 
     def gap(self, point):
         """Return the relative duality gap of the last iterate, by the best certificate at hand."""
@@ -131,7 +119,7 @@ class Space(Steps):
 
     def learn(self, point, moved, length):
         """Solve the next system more precisely where a direction was too rough to follow far."""
-        slow = moved.gap > 0.5 * point.gap and moved.value > _SLOW * point.value
+        slow = moved.gap > 0.5 * point.gap and moved.value > 0.999 * point.value
         rough = slow or length < self.shortest
         factor = 0.05 if rough else 2.0 if length > 0.5 else 1.0
         self.accuracy = min(max(factor * self.accuracy, FINEST), self.roughest)
@@ -164,8 +152,8 @@ class _FeatureSpace(Space):
 
 
 def small_residual(tol, point):
-    """Return the norm of a residual that leaves a part of the allowed gap only."""
-    return np.sqrt(_GAP_SHARE * tol * max(point.value, point.gap_floor))
+    """Return the norm of a residual that leaves half of the allowed gap only."""
+    return np.sqrt(tol * max(point.value, point.gap_floor))
 
 
 def model_cg(product, right, diagonal, accuracy, enough):
@@ -211,14 +199,9 @@ class _SampleSpace(Space):
         # Steps that recompute kernel values are expensive: solve them more accurately.
         self.roughest = _ENERGY_STOP if problem.design.complete else _ENERGY_STOP / 5
         super().__init__(problem, solver)
-        self.n_landmarks = _N_LANDMARKS
-        # Without a band all samples stay active, and one preconditioner serves many steps.
-        self.is_steady = problem.loss.half_width == 0
-        if self.is_steady:
-            share = problem.design.n_samples // _LANDMARK_SHARE
-            self.n_landmarks = min(max(share, _N_LANDMARKS), _MOST_LANDMARKS)
-        self._preconditioner: tuple = (None, None, None)
-        self.is_direct = False  # whether small systems are solved by factorisation
+        self.n_landmarks = int(_LANDMARKS_PER_ROOT * np.sqrt(problem.design.n_samples))
+        self._system = SampleSystem(problem.design, fit_intercept=problem.fit_intercept)
+        self.is_direct = False  # whether that solved the last system
         # The certificate depends neither on landmarks nor on the start: a fixed seed will do.
         self.random = np.random.default_rng(0)
 
@@ -229,9 +212,9 @@ class _SampleSpace(Space):
         if problem.design.complete:
             factor = self._factor(np.arange(n_samples), np.ones(n_samples))
             rough = problem.over(FeatureDesign(np.ascontiguousarray(factor)))
-            found = Newton(tol=1e-3, max_iter=20, exact_up_to=0).solve(rough)
+            found = Newton(tol=_ROUGH_TOL, max_iter=20, exact_up_to=0).solve(rough)
             point = problem.point(found.pull, found.intercept)
-            if point.value <= _GOOD_START * found.objective:
+            if point.value - found.objective <= found.objective:
                 return point
         return problem.point(*self._part_start())
 
@@ -245,12 +228,11 @@ class _SampleSpace(Space):
             return coef, 0.0
         if size <= _DIRECT_UP_TO:
             part = problem.over(GramDesign(problem.design.block(rows)), rows)
-            start = Newton(tol=_PART_TOL, max_iter=solver.max_iter).solve(part)
+            start = Newton(tol=_ROUGH_TOL, max_iter=solver.max_iter).solve(part)
         else:
             part = problem.over(problem.design.take(rows), rows)
-            space = _SampleSpace(part, solver)
-            rough = NewtonCG(tol=_PART_TOL, max_iter=solver.max_iter)
-            space.least_progress = _PART_PROGRESS
+            rough = NewtonCG(tol=_ROUGH_TOL, max_iter=solver.max_iter)
+            space = _SampleSpace(part, rough)
             start, _ = descend(rough, space, space.start())
             # What the part needed, this problem will need too.
             self.accuracy, self.n_landmarks = space.accuracy, space.n_landmarks
@@ -259,7 +241,7 @@ class _SampleSpace(Space):
 
     def take(self, point):
         # Accept a full step when possible: it zeroes all inactive coefficients.
-        return self.problem.step(point, *self.direction(point), rtol=_LINE_RTOL)
+        return self.problem.step(point, *self.direction(point), rtol=self.roughest)
 
     def gap(self, point):
         gap = point.relative_gap
@@ -270,10 +252,13 @@ class _SampleSpace(Space):
 
     def finish(self, point):
         # A step that was cut short leaves coefficients of samples that are no longer active.
-        for _ in range(_FINISHING_STEPS):
+        n_before = np.inf
+        while point.relative_gap <= self.solver.tol:
             inactive = point.curvature == 0
-            if point.relative_gap > self.solver.tol or not point.coef[inactive].any():
+            n_lingering = np.count_nonzero(point.coef[inactive])
+            if not 0 < n_lingering < n_before:
                 break
+            n_before = n_lingering
             trimmed = self.problem.point(np.where(inactive, 0.0, point.coef), point.intercept)
             if trimmed.relative_gap <= self.solver.tol:
                 return trimmed
@@ -284,16 +269,17 @@ class _SampleSpace(Space):
         return point
 
     def direction(self, point):
-        problem = self.problem
         active = np.flatnonzero(point.curvature)
         step = -point.residual
         if active.size == 0:
             return step, 0.0
-        root = np.sqrt(point.curvature[active])
-        right = root * point.residual_image[active]
-        right = np.vstack([right, root]) if problem.fit_intercept else right[None]
-        p, *q = root * self._solve(active, root, right, point.value)
-        if not problem.fit_intercept:
+        if not (self.is_direct and active.size <= _DIRECT_UP_TO):
+            found = self._iterate(point, active)
+            self.is_direct = found is None
+        if self.is_direct:
+            return self._system.step(point, point.curvature)
+        p, *q = found
+        if not self.problem.fit_intercept:
             step[active] += p
             return step, 0.0
         moved, intercept_step = eliminate_intercept(p, q[0], point)
@@ -304,10 +290,9 @@ class _SampleSpace(Space):
         if self.is_direct and length > 0:
             return
         super().learn(point, moved, length)
-        same = self.is_steady and np.array_equal(point.curvature, moved.curvature)
-        if same and length > 0:
+        if length > 0 and np.array_equal(point.curvature, moved.curvature):
             # The objective is quadratic here: one more step can be the last.
-            last = np.sqrt(_GAP_SHARE * self.solver.tol / max(moved.relative_gap, 1e-300))
+            last = np.sqrt(0.5 * self.solver.tol / max(moved.relative_gap, 1e-300))
             self.accuracy = max(min(self.accuracy, last), FINEST)
 
     def _factor(self, rows, scale):
@@ -323,40 +308,31 @@ class _SampleSpace(Space):
         columns *= scale[:, None]
         return solve_triangular(triangle, columns.T, lower=True, overwrite_b=True).T
 
-    def _precondition(self, active, root):
-        """Return the preconditioner of a system; that of the last one if it is the same."""
-        if not self.is_steady:
-            return _woodbury(self._factor(active, root))
-        n_landmarks, known, product = self._preconditioner
-        scale = np.zeros(self.problem.design.n_samples)
-        scale[active] = root
-        if n_landmarks != self.n_landmarks or not np.array_equal(known, scale):
-            product = _woodbury(self._factor(active, root))
-            self._preconditioner = (self.n_landmarks, scale, product)
-        return product
+    def _iterate(self, point, active):
+        """Return ``root * M^-1 right`` for both right-hand sides; None where that is slow.
 
-    def _solve(self, active, root, right, value):
-        """Solve ``(I + diag(root) K[active, active] diag(root)) x = right`` for each row."""
-        design = self.problem.design
+        That is, where a factorisation of M is not.
+        """
+        design, root = self.problem.design, np.sqrt(point.curvature[active])
+        right = root * point.residual_image[active]
+        right = np.vstack([right, root]) if self.problem.fit_intercept else right[None]
 
         def product(V):
             return V + root * design.product_on(active, root * V)
 
         solution = np.zeros_like(right)
         for _ in range(0, _MAX_CG, _PATIENCE):
-            if self.is_direct and active.size <= _DIRECT_UP_TO:
-                M = root * design.block(active) * root[:, None]
-                M[np.diag_indices_from(M)] += 1.0
-                return solve_spd(M, right.T).T
-            precondition = self._precondition(active, root)
+            precondition = _woodbury(self._factor(active, root))
             solution, solved = _block_cg(
-                product, right, precondition, solution, self.accuracy, value
+                product, right, precondition, solution, self.accuracy, point.value
             )
             if solved:
                 break
-            self.n_landmarks = min(2 * self.n_landmarks, max(active.size // 8, _N_LANDMARKS))
-            self.is_direct = active.size <= _DIRECT_UP_TO
-        return solution
+            more = min(2 * self.n_landmarks, active.size // 8)
+            self.n_landmarks = max(more, self.n_landmarks)
+            if active.size <= _DIRECT_UP_TO:
+                return None
+        return root * solution
 
 
 def _woodbury(A):
