@@ -15,7 +15,7 @@ from optimargin import (
 from optimargin.designs import FeatureDesign, LinearGramDesign
 from optimargin.designs.gram import centred_products
 from optimargin.held_out.engine import LinearData
-from optimargin.held_out.ldm import LDMRefitter, LDMSampleRefitter
+from optimargin.held_out.ldm import LDMRefitter
 from optimargin.held_out.refitter import GramTest
 from optimargin.kernels import KernelChoice
 from optimargin.objectives import LDM
@@ -77,7 +77,7 @@ def test_sample_and_feature_space_agree(fit_intercept, wide):
     targets = [labels_target(2.0 * y[:30] - 1)]
     center = X[:30].mean(axis=0) if fit_intercept else None
     data = LinearData(X[:30], center, X[30:])
-    samples = LDMSampleRefitter(
+    samples = LDMRefitter(
         LinearGramDesign(data.X, center),
         targets,
         fit_intercept,

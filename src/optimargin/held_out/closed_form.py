@@ -9,7 +9,7 @@ import numpy as np
 from optimargin.solvers import Newton
 from optimargin.systems import system_of
 
-_EXACT_GAP = 1e-14
+_EXACT_GAP = 64 * float(np.finfo(np.float64).eps)
 
 
 def leave_one_out(problem, coef, intercept, *, share=None, exact=False):

@@ -9,13 +9,11 @@ from optimargin.designs import FeatureDesign, GramDesign, LinearGramDesign
 from optimargin.designs.base import FeatureSpaceDesign
 from optimargin.designs.gram import centred_products
 from optimargin.held_out.compiled import CompiledRefitter
-from optimargin.held_out.ldm import MAX_ITER, TOL, LDMRefitter, LDMSampleRefitter
+from optimargin.held_out.ldm import MAX_ITER, TOL, LDMRefitter
 from optimargin.held_out.refitter import GramTest, NewtonRefitter, have_own_rows
 from optimargin.objectives import AdditiveObjective
 from optimargin.solvers import InteriorPoint
 from optimargin.training.plan import plan_refitter
-
-_ROUGH_TOL = 1e-9  # relative gap of problems whose products are in float32
 
 
 @dataclass(frozen=True)
@@ -97,7 +95,8 @@ def make_refitter(data, objective_type, targets, fit_intercept):
     """
     given: dict = {"targets": targets, "fit_intercept": fit_intercept}
     if isinstance(data, FoldedData):
-        rough: Any = {"tol": _ROUGH_TOL, "exact": False} if data.dtype == np.float32 else {}
+        # Rounding of products in float32 is more than what a finer solution would gain.
+        rough: Any = {"tol": TOL, "exact": False} if data.dtype == np.float32 else {}
         return NewtonRefitter(data.design, **given, folds=data.folds, **rough)
     if not isinstance(data, KernelData | LinearData):
         raise TypeError(f"No refitter takes a {type(data).__name__}.")
@@ -107,7 +106,6 @@ def make_refitter(data, objective_type, targets, fit_intercept):
     if issubclass(objective_type, AdditiveObjective):
         compiled = plan.compiled and not in_features
         return (CompiledRefitter if compiled else NewtonRefitter)(design, **given)
-    if not in_features:
-        return LDMSampleRefitter(design, **given)
-    solver = InteriorPoint(tol=TOL, max_iter=MAX_ITER) if plan.by_interior_point else None
+    by_interior_point = in_features and plan.by_interior_point
+    solver = InteriorPoint(tol=TOL, max_iter=MAX_ITER) if by_interior_point else None
     return LDMRefitter(design, **given, solver=solver)

@@ -8,12 +8,14 @@ use a start: it pays off where samples are many.
 """
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from optimargin._core._box_qp import BoxQP
+from optimargin.designs.base import FeatureSpaceDesign
 from optimargin.held_out.refitter import Refitter, Solved
-from optimargin.problems.ldm_dual import CholeskyShrinkage, EighShrinkage, LDMDual, scaled_gram
+from optimargin.problems.ldm_dual import LDMDual, Shrinkage, scaled_gram
 from optimargin.solvers import LDMDualCD, Solution
 from optimargin.solvers.ldm_systems import SampleSystem
 
@@ -23,7 +25,7 @@ _SWEEPS = 20  # of coordinate descent where an active set method has no neighbou
 
 
 class LDMRefitter(Refitter):
-    """Problems over any design, each solved from nothing.
+    """Problems over any design; in sample space each is solved from the last one's solution.
 
     Parameters
     ----------
@@ -32,13 +34,24 @@ class LDMRefitter(Refitter):
     fit_intercept : bool
     test : GramTest or FeatureSpaceDesign, default=None
     solver : Solver, default=None
-        Coordinate descent over the dual when not given.
+        Coordinate descent over the dual when not given, as it has to be in sample space.
     """
 
     def __init__(self, design, targets, fit_intercept, test=None, solver=None):
-        self.design, self.targets, self.test = design, targets, test
-        self.fit_intercept = fit_intercept
+        self.targets, self.fit_intercept = targets, fit_intercept
         self._solver = solver or LDMDualCD(tol=TOL, max_iter=MAX_ITER)
+        self._starts: list = [None] * len(targets)
+        self._is_lasting = True
+        self._use(design, test)
+
+    def change_kernel(self, K, test=None):
+        """Go on with another kernel; one that is used once is not worth decomposing."""
+        self._is_lasting = False
+        self._use(type(self.design)(K), None if test is None else type(self.test)(test))
+
+    def _use(self, design, test):
+        self.design, self.test, self._shrinkage = design, test, None
+        self._duals: list = [None] * len(self.targets)
 
     def solve(self, objective):
         """Solve the problem of every output.
@@ -50,7 +63,9 @@ class LDMRefitter(Refitter):
             if np.ptp(target.value) > 0:
                 given = self.design, target
                 problem = objective.problem(*given, fit_intercept=self.fit_intercept)
-                solutions.append(self._solve(k, problem))
+                in_features = isinstance(self.design, FeatureSpaceDesign)
+                solve = self._solver.solve if in_features else partial(self._solve, k)
+                solutions.append(solve(problem))
             else:
                 coef, pull = np.zeros(self.design.n_coef), np.zeros(self.design.n_samples)
                 solutions.append(Solution(coef, float(target.value[0]), pull, 0.0, 0.0, 0))
@@ -60,43 +75,10 @@ class LDMRefitter(Refitter):
         )
         return Solved(coef.T, intercept, objective, dual_gap, self.test)
 
-    def _solve(self, k, problem):
-        """Return the `Solution` of problem number `k`."""
-        return self._solver.solve(problem)
-
-
-class LDMSampleRefitter(LDMRefitter):
-    """Problems over a design in sample space, each solved from the last one's solution.
-
-    Parameters
-    ----------
-    design : GramDesign
-    targets, fit_intercept, test
-        As in `LDMRefitter`.
-    solver : LDMDualCD, default=None
-    """
-
-    def __init__(self, design, targets, fit_intercept, test=None, solver=None):
-        super().__init__(design, targets, fit_intercept, test, solver)
-        self._make_shrinkage: type = EighShrinkage
-        self._starts: list = [None] * len(targets)
-        self._forget_kernel()
-
-    def change_kernel(self, K, test=None):
-        """Go on with another kernel; one that is used once is not worth decomposing."""
-        self.design = type(self.design)(K)
-        self.test = None if test is None else type(self.test)(test)
-        self._make_shrinkage = CholeskyShrinkage
-        self._forget_kernel()
-
-    def _forget_kernel(self):
-        self._shrinkage = None
-        self._duals: list = [None] * len(self.targets)
-
     def _dual(self, k, problem):
         """Return the dual of a problem; its matrix changes with lambda1 only."""
         if self._shrinkage is None:
-            self._shrinkage = self._make_shrinkage(scaled_gram(problem))
+            self._shrinkage = Shrinkage(scaled_gram(problem), for_all=self._is_lasting)
         dual = self._duals[k]
         if dual is None or dual.problem.lambda1 != problem.lambda1:
             dual = LDMDual.of(problem, self._shrinkage)
@@ -104,6 +86,7 @@ class LDMSampleRefitter(LDMRefitter):
         return dual
 
     def _solve(self, k, problem):
+        """Return the `Solution` of problem number `k` in sample space."""
         dual = self._dual(k, problem)
         point, n_iter = self._solver.solve_system(SampleSystem(dual), self._starts[k])
         center = 0.0
@@ -113,7 +96,7 @@ class LDMSampleRefitter(LDMRefitter):
         return Solution.from_point(point, n_iter)
 
 
-class LDMBoxRefitter(LDMSampleRefitter):
+class LDMBoxRefitter(LDMRefitter):
     """Problems without an intercept, by a compiled active set method.
 
     In variables that count from their lower bounds neighbouring points of a grid have nearly the
@@ -122,7 +105,7 @@ class LDMBoxRefitter(LDMSampleRefitter):
     Parameters
     ----------
     design, targets, test
-        As in `LDMSampleRefitter`.
+        As in `LDMRefitter`.
     margin_tol : float
         How far margins may be from optimal.
     """

@@ -329,32 +329,25 @@ class _Part:
 
     Attributes
     ----------
-    rows : ndarray or slice
-    outputs : slice
+    at : tuple of (ndarray or slice) and slice
+        Its rows and outputs in arrays of shape (n_samples, n_outputs).
     targets : list of Target
         On these rows.
     system : ActiveSystem or None
         None where the design has changed since it was made.
     problem : AdditiveProblem or None
         Of the last solution, where the system has not moved there yet.
-    coef, decision : ndarray or None
+    coef, decision, intercept : ndarray, ndarray, float or None
         Of the last solution of a single output, from which the next solve starts.
-    intercept : float
     """
 
-    rows: Any
-    outputs: slice
+    at: tuple
     targets: list
     system: Any = None
     problem: Any = None
     coef: Any = None
     decision: Any = None
-    intercept: float = 0.0
-
-    @property
-    def at(self):
-        """Where its values are in arrays of shape (n_samples, n_outputs)."""
-        return self.rows, self.outputs
+    intercept: Any = None
 
     def solve(self, objective, loss, solver):
         """Return the coefficients, intercepts, objectives and gaps.
@@ -440,23 +433,15 @@ class NewtonRefitter(AdditiveRefitter):
 
     def _make(self, together):
         """Return the parts of single outputs, or the one of all of them."""
-        every, n_outputs = slice(None), len(self.targets)
+        every = slice(None)
         if together:
-            return [_Part(every, slice(0, n_outputs), self.targets)]
-        if not self.has_own_rows:
-            return [_Part(every, slice(k, k + 1), [t]) for k, t in enumerate(self.targets)]
-        own = [np.flatnonzero(target.weight) for target in self.targets]
-        return [
-            _Part(rows, slice(k, k + 1), [target.take(rows, 1.0)])
-            for k, (target, rows) in enumerate(zip(self.targets, own, strict=True))
-        ]
-
-    def _make_system(self, part):
-        """Return a new system over the rows of a part."""
-        design, folds = self.design, self._folds
-        if self.has_own_rows:
-            design, folds = design.take(part.rows), None
-        return make_system(design, fit_intercept=self.fit_intercept, folds=folds)
+            return [_Part((every, every), self.targets)]
+        parts = [_Part((every, slice(k, k + 1)), [t]) for k, t in enumerate(self.targets)]
+        for part in parts if self.has_own_rows else ():
+            target, (_, output) = part.targets[0], part.at
+            rows = np.flatnonzero(target.weight)
+            part.at, part.targets = (rows, output), [target.take(rows, 1.0)]
+        return parts
 
     def _each(self, function):
         """Return a function of each part, in threads where parts of own rows take long."""
@@ -474,14 +459,15 @@ class NewtonRefitter(AdditiveRefitter):
     def _solve(self, objective, losses):
         for part in self._now:
             if part.system is None:
-                part.system = self._make_system(part)
-        found = self._each(
-            lambda part: part.solve(objective, losses[part.outputs.start], self._solver)
-        )
+                design = self.design.take(part.at[0]) if self.has_own_rows else self.design
+                folds = None if self.has_own_rows else self._folds
+                made = make_system(design, fit_intercept=self.fit_intercept, folds=folds)
+                part.system = made
+        found = self._each(lambda part: part.solve(objective, losses[part.at[1]][0], self._solver))
         columns, *others = zip(*found, strict=True)
         coef = np.zeros((self.design.n_coef, len(losses)))
         for part, each in zip(self._now, columns, strict=True):
-            coef[part.rows if self._in_samples else slice(None), part.outputs] = each
+            coef[part.at if self._in_samples else (slice(None), part.at[1])] = each
         return coef, *(np.hstack(each) for each in others)
 
     def put_left_out(self, out):
@@ -493,7 +479,7 @@ class NewtonRefitter(AdditiveRefitter):
         """Put values for the models without each fold into an array of all repeats."""
 
         def leave_out(part):
-            own = folds.of_rows(part.rows) if self.has_own_rows else folds
+            own = folds.of_rows(part.at[0]) if self.has_own_rows else folds
             values = part.at_solution().folds(own)
             out[(..., *part.at)] = values.decision
             return values.derivatives
@@ -514,10 +500,10 @@ class NewtonRefitter(AdditiveRefitter):
         """Return derivatives of a function of the values of test samples."""
         test = [self.test] * len(self._now)
         if self.has_own_rows and self._in_samples:
-            test = [self.test.take(part.rows) for part in self._now]
+            test = [self.test.take(part.at[0]) for part in self._now]
         return self._joined(
             [
-                part.at_solution().predict(each).derivatives(slope[:, part.outputs])
+                part.at_solution().predict(each).derivatives(slope[:, part.at[1]])
                 for part, each in zip(self._now, test, strict=True)
             ]
         )
@@ -529,7 +515,7 @@ class NewtonRefitter(AdditiveRefitter):
         for part, each in zip(self._now, found, strict=True):
             by_aim[part.at], by_log_curvature[part.at] = each.by_aim, each.by_log_curvature
             own = self.has_own_rows and self._in_samples
-            forms += [replace(form, rows=part.rows) for form in each.forms] if own else each.forms
+            forms += [replace(form, rows=part.at[0]) for form in each.forms] if own else each.forms
         return Derivatives(self.flat(by_aim), self.flat(by_log_curvature), forms)
 
     def pull_and_curvature(self):

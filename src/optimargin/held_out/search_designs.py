@@ -12,10 +12,6 @@ from optimargin._linalg import Factor
 from optimargin.designs.base import FeatureSpaceDesign
 from optimargin.systems import Form
 
-# Added to kernel values of landmarks with themselves: rounding must not make them dependent.
-_JITTER = {np.dtype(np.float32): 1e-6, np.dtype(np.float64): 1e-10}
-_BLOCK_ELEMENTS = 1 << 24  # 64 MB of float32 for scaled rows
-
 
 class PlainFeatures(FeatureSpaceDesign):
     """Features of samples, and a column of ones beside them.
@@ -66,11 +62,8 @@ class PlainFeatures(FeatureSpaceDesign):
 
     def weighted_gram(self, weight):
         """Return ``[Z, 1].T @ diag(weight) @ [Z, 1]``, float64; weights may be negative."""
-        rows = np.flatnonzero(weight)
         total = np.zeros((self.n_coef + 1, self.n_coef + 1))
-        n_block = max(_BLOCK_ELEMENTS // (self.n_coef + 1), 1)
-        for first in range(0, rows.size, n_block):
-            some = rows[first : first + n_block]
+        for some in self.blocks(np.flatnonzero(weight)):
             part, scale = self._Z[some], weight[some].astype(self._Z.dtype)
             if (scale < 0).any():
                 total += (part * scale[:, None]).T @ part
@@ -93,7 +86,8 @@ class LandmarkFeatures(PlainFeatures):
 
     def __init__(self, K, A):
         n_samples, n_landmarks = K.shape
-        A[np.diag_indices_from(A)] += _JITTER[K.dtype]
+        # Rounding must not make landmarks dependent.
+        A[np.diag_indices_from(A)] += 8 * np.finfo(K.dtype).eps
         factor = Factor(A)
         self._factor = factor.lower
         inverse = factor.inverse_root().T

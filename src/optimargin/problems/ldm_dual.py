@@ -13,8 +13,8 @@ B is the label vector; with an intercept, the indicators of the two classes, and
 one factor every class of a multi-class problem.
 """
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, eigh, lapack
@@ -22,10 +22,21 @@ from scipy.linalg import cho_factor, cho_solve, eigh, lapack
 from optimargin.problems.ldm import LDMProblem
 
 
-class Shrinkage(ABC):
-    """``S = G' (I + a G')^-1`` of one Gram matrix; the last one is kept, for further classes."""
+class Shrinkage:
+    """``S = G' (I + a G')^-1`` of one Gram matrix; the last one is kept, for further classes.
 
-    _a = None
+    Parameters
+    ----------
+    gram : ndarray of shape (n_samples, n_samples)
+        Scaled by the roots of the weights.
+    for_all : bool, default=False
+        Whether an eigendecomposition is to serve every a; a Cholesky factor, which is cheaper,
+        serves one.
+    """
+
+    def __init__(self, gram, *, for_all=False):
+        self._gram, self._a = gram, None
+        self._make = self._by_eigenvectors if for_all else self._by_factor
 
     def __call__(self, a):
         """Return ``(S, solve)``, where ``solve(R)`` is ``(I + a G')^-1 R``."""
@@ -33,65 +44,40 @@ class Shrinkage(ABC):
             self._a, self._made = a, self._make(a)
         return self._made
 
-    @abstractmethod
-    def _make(self, a):
-        """Return the same, computed."""
-
-
-class CholeskyShrinkage(Shrinkage):
-    """The same by a Cholesky factor: the cheapest for one a.
-
-    Parameters
-    ----------
-    gram : ndarray of shape (n_samples, n_samples)
-        The Gram matrix scaled by the roots of the weights.
-    """
-
-    def __init__(self, gram):
-        self.gram = gram
-
-    def _make(self, a):
+    def _by_factor(self, a):
         if a == 0:
-            return self.gram, lambda R: R
-        n_samples = self.gram.shape[0]
+            return self._gram, lambda R: R
+        n_samples = self._gram.shape[0]
         diagonal = np.arange(n_samples)
-        M = a * self.gram
+        M = a * self._gram
         M[diagonal, diagonal] += 1.0
         factor = cho_factor(M, lower=True, overwrite_a=True, check_finite=False)
 
         def solve(R):
             return cho_solve(factor, R, check_finite=False)
 
-        if a * np.trace(self.gram) < n_samples:
+        if a * np.trace(self._gram) < n_samples:
             # S is close to G': forming it as (I - inverse) / a would cancel.
-            return solve(self.gram), solve
+            return solve(self._gram), solve
         S = np.tril(lapack.dpotri(factor[0], lower=1)[0])
         S *= -1.0 / a
         S += np.tril(S, -1).T
         S[diagonal, diagonal] += 1.0 / a
         return S, solve
 
+    @cached_property
+    def _eigen(self):
+        values, vectors = eigh(self._gram, check_finite=False)
+        return np.maximum(values, 0.0), vectors
 
-class EighShrinkage(Shrinkage):
-    """The same by an eigendecomposition: one for all a.
-
-    Parameters
-    ----------
-    gram : ndarray of shape (n_samples, n_samples)
-    """
-
-    def __init__(self, gram):
-        values, self.vectors = eigh(gram, check_finite=False)
-        self.values = np.maximum(values, 0.0)
-
-    def _make(self, a):
-        shrunk = 1.0 / (1.0 + a * self.values)
-        S = (self.vectors * (self.values * shrunk)) @ self.vectors.T
+    def _by_eigenvectors(self, a):
+        values, vectors = self._eigen
+        shrunk = 1.0 / (1.0 + a * values)
 
         def solve(R):
-            return self.vectors @ (shrunk[:, None] * (self.vectors.T @ R))
+            return vectors @ (shrunk[:, None] * (vectors.T @ R))
 
-        return S, solve
+        return (vectors * (values * shrunk)) @ vectors.T, solve
 
 
 def scaled_gram(problem):
@@ -132,7 +118,7 @@ class LDMDual:
         weight, y = problem.weight, problem.y
         root = np.sqrt(weight)
         if shrinkage is None:
-            shrinkage = CholeskyShrinkage(scaled_gram(problem))
+            shrinkage = Shrinkage(scaled_gram(problem))
         a = 2 * problem.lambda1
         S, solve = shrinkage(a)
         if a > 0:

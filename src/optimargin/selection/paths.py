@@ -16,7 +16,7 @@ from optimargin.designs import GramDesign, canonical
 from optimargin.estimators.ldm import LDMClassifier
 from optimargin.estimators.odm import ODMClassifier
 from optimargin.held_out.engine import KernelData
-from optimargin.held_out.ldm import LDMSampleRefitter
+from optimargin.held_out.ldm import LDMRefitter
 from optimargin.kernels import KernelChoice, resolve_gamma
 from optimargin.objectives import LDM, ODM
 from optimargin.selection.criteria import describe_point
@@ -266,4 +266,4 @@ def _in_samples(data, objective_type, targets, fit_intercept, solver):
     K = data.K if isinstance(data, KernelData) else None
     if K is None:
         K = safe_sparse_dot(data.X, data.X.T, dense_output=True).astype(np.float64)
-    return LDMSampleRefitter(GramDesign(K), targets, fit_intercept, solver=solver)
+    return LDMRefitter(GramDesign(K), targets, fit_intercept, solver=solver)

@@ -14,8 +14,6 @@ anchored at its last value c_k with strength 1/sigma, so that c = (1's + c_k / s
 Reference: T. Zhang and Z.-H. Zhou, Optimal Margin Distribution Machine, TKDE 2020, Algorithm 1.
 """
 
-from itertools import accumulate
-
 import numpy as np
 
 from optimargin._core._coordinate_descent import Descent
@@ -27,7 +25,8 @@ from optimargin.solvers.interior_point import InteriorPoint, finish_on_face
 from optimargin.solvers.ldm_linear_dcd import LDMLinearCD
 from optimargin.solvers.ldm_systems import SampleSystem
 
-_EPOCHS = (10, 20, 40, 80, 160)  # of descent between two attempts on a face
+_FIRST_EPOCHS = 10  # before an attempt on a face; twice as many before each further one
+_LAST_EPOCH = 310  # at which the last attempt is made
 _FACE_ROUNDS = 6
 _GAIN = 0.1  # of the gap, by an attempt, for descent to go on
 _EXACT_GAP = 1e-12
@@ -73,15 +72,16 @@ class LDMDualCD(Solver):
         d, c = (problem.lower, 0.0) if start is None else start
         d = np.clip(d, problem.lower, problem.upper)
         descent, pulls, scale, anchor = self._descent(system, d, c)
-        best, total, n_iter, is_tried = None, 0, 0, False
-        attempts = list(accumulate(_EPOCHS))
+        best, total, n_iter, is_tried, attempt = None, 0, 0, False, _FIRST_EPOCHS
         for n_iter in self.iterations():
             is_still = descent.epoch() == 0
             is_tried &= is_still  # while nothing moves, the face stays the same
             if anchor:
                 descent.intercept = scale * (pulls.sum() + anchor * descent.intercept)
             is_idle = is_still and not descent.is_shrunk
-            if not is_tried and (n_iter in attempts or is_idle or n_iter == self.max_iter):
+            is_due = n_iter == attempt
+            attempt += is_due * (attempt + _FIRST_EPOCHS)
+            if not is_tried and (is_due or is_idle or n_iter == self.max_iter):
                 before = np.inf if best is None else best.relative_gap
                 best, total = self._better(best, system, problem.y * pulls), n_iter
                 if best.relative_gap <= min(self.tol, _EXACT_GAP):
@@ -90,7 +90,7 @@ class LDMDualCD(Solver):
                     break
                 is_tried = True
                 descent.unshrink()
-            if n_iter >= attempts[-1]:
+            if n_iter >= _LAST_EPOCH:
                 break
         if self.stopped:
             return self._better(best, system, problem.y * pulls), n_iter

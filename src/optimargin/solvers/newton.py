@@ -24,13 +24,12 @@ from optimargin.solvers.dcd import DualCD
 from optimargin.systems.choice import make_system
 from optimargin.systems.samples import SampleSystem
 
-_EXACT_GAP = 1e-24
-_SHORT_STEP = 0.5
+_EXACT_GAP = float(np.finfo(np.float64).eps) ** 1.5  # relative, of a final active set
+_SHORT_STEP = 0.5  # length up to which a kink of the loss counts as what stopped a step
 
 # Crossovers of the start, read off benchmarks/dense.py and benchmarks/linear.py.
-_SUBSAMPLE_FROM = 20_000  # rows from which a solve on a subsample pays off
-_SUBSAMPLE_SHARE = 8
-_SUBSAMPLE_FEATURES = 32  # with fewer, a step on all rows hardly costs more than looking at them
+_SUBSAMPLE_FROM = 5e7  # operations of a step from which a solve on a subsample pays off
+_SUBSAMPLE_SHARE = 8  # of the rows, one is in the subsample
 _STARTING_EPOCHS = 12  # of coordinate descent, for sparse rows
 
 
@@ -63,7 +62,8 @@ class Newton(Solver):
     def _start(self, problem, system):
         """Return where to begin: where that pays off, the end of a cheaper problem."""
         if not isinstance(system, SampleSystem):
-            return self._start_on_some(problem)
+            pays_off = system.operations >= _SUBSAMPLE_FROM
+            return self._start_on_some(problem) if pays_off else (None, 0.0)
         if isinstance(problem.design, FeatureDesign):  # most of the active set, by a few epochs
             start = DualCD(tol=self.tol, max_iter=_STARTING_EPOCHS).solve(problem)
             return start.coef, start.intercept
@@ -75,12 +75,10 @@ class Newton(Solver):
         return start.pull, start.intercept
 
     def _start_on_some(self, problem):
-        """Solve a subsample, where the data are large enough for that to pay off."""
+        """Solve a subsample, if it is one of many more rows than features."""
         design = problem.design
         size = design.n_samples // _SUBSAMPLE_SHARE
-        if design.n_samples < _SUBSAMPLE_FROM or not (
-            _SUBSAMPLE_FEATURES <= design.n_coef <= size / 10
-        ):
+        if design.n_coef > size / 10:
             return None, 0.0
         # The certificate does not depend on the start, so a fixed seed is as good as any.
         rows = np.sort(np.random.default_rng(0).choice(design.n_samples, size, replace=False))

@@ -39,15 +39,15 @@ from optimargin.solvers.base import Solution, Solver
 from optimargin.solvers.newton import Newton, Steps, descend
 from optimargin.systems.samples import SampleSystem, eliminate_intercept
 
-FINEST = 1e-13  # no system is solved more precisely than this
-_MAX_CG = 200  # steps for one system
+FINEST = 512 * float(np.finfo(np.float64).eps)  # no system is solved more precisely than this
 _PATIENCE = 40  # CG steps before the preconditioner is made of more landmarks
+_MAX_CG = 5 * _PATIENCE
 _LANDMARKS_PER_ROOT = 3  # of the number of samples
 _DIRECT_UP_TO = 1500  # samples of a hard system, which is solved by factorisation
 _PART_SHARE = 4  # of the samples of a large kernel, one is in the part solved first
 _MODEL_STOP = 0.5  # relative improvement of the quadratic model that a CG step must bring
 _ENERGY_STOP = 0.05  # error of a step in sample space, in the norm of its system
-_ROUGH_TOL = 1e-2  # of problems that are solved for a start
+_ROUGH = _ENERGY_STOP / 5  # where kernel values are computed for it, and gap of problems that start
 
 
 class NewtonCG(Solver):
@@ -197,7 +197,7 @@ class _SampleSpace(Space):
 
     def __init__(self, problem, solver):
         # Steps that recompute kernel values are expensive: solve them more accurately.
-        self.roughest = _ENERGY_STOP if problem.design.complete else _ENERGY_STOP / 5
+        self.roughest = _ENERGY_STOP if problem.design.complete else _ROUGH
         super().__init__(problem, solver)
         self.n_landmarks = int(_LANDMARKS_PER_ROOT * np.sqrt(problem.design.n_samples))
         self._system = SampleSystem(problem.design, fit_intercept=problem.fit_intercept)
@@ -212,7 +212,7 @@ class _SampleSpace(Space):
         if problem.design.complete:
             factor = self._factor(np.arange(n_samples), np.ones(n_samples))
             rough = problem.over(FeatureDesign(np.ascontiguousarray(factor)))
-            found = Newton(tol=_ROUGH_TOL, max_iter=20, exact_up_to=0).solve(rough)
+            found = Newton(tol=_ROUGH, max_iter=20, exact_up_to=0).solve(rough)
             point = problem.point(found.pull, found.intercept)
             if point.value - found.objective <= found.objective:
                 return point
@@ -228,10 +228,10 @@ class _SampleSpace(Space):
             return coef, 0.0
         if size <= _DIRECT_UP_TO:
             part = problem.over(GramDesign(problem.design.block(rows)), rows)
-            start = Newton(tol=_ROUGH_TOL, max_iter=solver.max_iter).solve(part)
+            start = Newton(tol=_ROUGH, max_iter=solver.max_iter).solve(part)
         else:
             part = problem.over(problem.design.take(rows), rows)
-            rough = NewtonCG(tol=_ROUGH_TOL, max_iter=solver.max_iter)
+            rough = NewtonCG(tol=_ROUGH, max_iter=solver.max_iter)
             space = _SampleSpace(part, rough)
             start, _ = descend(rough, space, space.start())
             # What the part needed, this problem will need too.

@@ -45,7 +45,7 @@ import numpy as np
 
 from optimargin._threads import for_each
 
-SINGULAR = 1e-13  # of a pivot, which is at most one
+SINGULAR = 512 * float(np.finfo(np.float64).eps)  # of a pivot, which is at most one
 PRODUCTS = 100  # operations of products of matrices take as long as one of other loops
 
 
@@ -193,7 +193,7 @@ class Values:
     decision: np.ndarray
     differentiate: Callable[[np.ndarray], Derivatives] | None = None
     asked: Any = None
-    number: int = 0
+    number: int | None = None
 
     def derivatives(self, slope) -> Derivatives:
         """Return derivatives of a function, given those by the decision values."""
