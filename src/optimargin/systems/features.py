@@ -63,7 +63,8 @@ class FeatureSystem(ActiveSystem):
         """Change the sums to those of other curvatures; return the sum over all samples."""
         change = curvature - self._weight
         # A sum with weights of both signs takes twice as long as one of squares.
-        if not self._grams or 2 * np.count_nonzero(change) > np.count_nonzero(curvature):
+        is_new = 2 * np.count_nonzero(change) > np.count_nonzero(curvature)
+        if is_new or not self._grams:
             shape = (self.design.n_coef + 1, self.design.n_coef + 1)
             self._grams, change = [np.zeros(shape)] * len(self._parts), curvature
         n_changed = np.count_nonzero(change)
@@ -77,7 +78,7 @@ class FeatureSystem(ActiveSystem):
             for_each(move, range(len(self._parts)), self._work * n_changed / change.size)
         self._weight = curvature
         total = np.sum(self._grams, axis=0)
-        if total.diagonal().min() < 0:  # rounding of rows that differ much in length
+        if not is_new and total.diagonal().min() < 0:  # rounding of rows that differ much in length
             self._weight = np.zeros_like(curvature)
             return self._sum_to(curvature)
         return total
