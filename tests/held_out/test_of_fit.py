@@ -6,7 +6,6 @@ from scipy.sparse import csr_array
 
 from optimargin import LinearODMClassifier, LinearODMRegressor, ODMClassifier, ODMRegressor
 from optimargin.held_out.of_fit import SampleModels
-from optimargin.systems import system_of
 
 pytestmark = [pytest.mark.quick, pytest.mark.numbers]
 
@@ -33,12 +32,9 @@ def data(n_samples=48, n_features=5):
 def left_out(model, new):
     """Return the values of new samples for every model, active or not, and of each sample."""
     X, y, weight = model._training_data
-    rebuilt, solutions = model._rebuilt_solutions(X, y, weight)
-    problem, coef, intercept = solutions[0]
-    system = system_of(problem, problem.point(coef, intercept))
-    own = problem.target.scale.restored(system.left_out())
-    models = SampleModels(own, rebuilt, [system])
-    return models.values(new, model._scores(new)[:, 0], 0), own[:, 0], rebuilt.rows
+    models = SampleModels.of(model._trained_on(X, y, weight))
+    rows = np.arange(len(y)) if weight is None else np.flatnonzero(weight)
+    return models.values(new, model._scores(new))[..., 0], models.own[:, 0], rows
 
 
 def refitted_without(model, X, y, weight, i, new):

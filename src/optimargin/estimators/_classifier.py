@@ -262,20 +262,9 @@ class Probabilities(Classifier):
         if held_out is None:
             from optimargin.held_out.of_fit import TrainedOn, held_out_of_fit  # slow to import
 
-            values = held_out_of_fit(
-                TrainedOn(
-                    X,
-                    y,
-                    weight,
-                    task,
-                    fit.objective,
-                    fit.model,
-                    self._kernel_choice(),
-                    self._options(),
-                    fit.solver,
-                )
-            )
-            held_out = HeldOutDecision(np.arange(len(y)), values)
+            settings = self._kernel_choice(), self._options(), fit.solver
+            trained = TrainedOn(X, y, weight, task, fit.objective, fit.model, *settings)
+            held_out = HeldOutDecision(np.arange(len(y)), held_out_of_fit(trained))
         held_out = HeldOutDecision(held_out.rows, task.combine(held_out.decision))
         encoded = task.strata(y)
         counted = task.factor[encoded] if weight is None else task.factor[encoded] * weight

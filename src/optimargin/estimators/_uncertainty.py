@@ -1,6 +1,6 @@
 """Prediction intervals and prediction sets, from all models without one training sample each."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,42 +16,6 @@ from optimargin.tasks import as_numbers
 from optimargin.training import KernelModel
 
 _BLOCK_ELEMENTS = 1 << 22  # 32 MB of float64 for what all models say about some new samples
-
-
-@dataclass(frozen=True)
-class LeftOut:
-    """What models without each sample say about it, and about new samples.
-
-    Attributes
-    ----------
-    own : ndarray of shape (n, n_outputs)
-        Held-out values of the distinct samples.
-    y : ndarray of shape (n,) or (n, n_outputs)
-    weight : ndarray of shape (n,)
-        Numbers of repetitions.
-    models : SampleModels or FoldModels
-        Of the first samples; to the others the model of all samples is the one without them.
-    """
-
-    own: np.ndarray
-    y: np.ndarray
-    weight: np.ndarray
-    models: Any
-
-    def values(self, X, scores):
-        """Return values of new samples, of shape (n_new, n, n_outputs)."""
-        n_outputs = scores.shape[1]
-        out = np.repeat(scores[:, None], len(self.own), axis=1)
-        n_models = len(self.models.own)
-        for k in range(n_outputs):
-            out[:, :n_models, k] = self.models.values(X, scores[:, k], k)
-        return out
-
-    def exactly(self, X, n_outputs):
-        """Return exact values of new samples, and of the samples themselves."""
-        found = [self.models.exactly(X, k) for k in range(n_outputs)]
-        values, own = (np.stack(part, axis=-1) for part in zip(*found, strict=True))
-        return values, own
 
 
 class Uncertainty(HeldOutValues):
@@ -99,52 +63,65 @@ class Uncertainty(HeldOutValues):
         y = self._kept["y"]
         return y[:, 0] if y.shape[1] == 1 else y
 
-    def _left_out_models(self, training_data, *, exact):
-        """Return the models without each sample, from training data or from support vectors."""
-        from optimargin.held_out.of_fit import TrainedOn, left_out_models  # slow to import
+    def _trained_on(self, X, y, weight):
+        """Return what the models without each sample follow from."""
+        from optimargin.held_out.of_fit import TrainedOn  # slow to import
 
+        objective: Any = self._objective()
+        return TrainedOn(
+            X,
+            y,
+            weight,
+            self._make_known_task(y, weight, X.dtype),
+            replace(objective, C1=self.C1_, C2=self.C2_),
+            self._minimum,
+            self._kernel_choice(),
+            self._options(),
+            getattr(self, "solver_", "newton"),
+        )
+
+    def _left_out_models(self, training_data, *, exact):
+        """Return the models without each sample, from support vectors or from training data."""
         check_is_fitted(self)
-        given: Any = self._objective()
-        objective = replace(given, C1=self.C1_, C2=self.C2_)
-        settings = (self._kernel_choice(), self._options(), getattr(self, "solver_", "newton"))
-        from_vectors = training_data is None and not exact and hasattr(self, "_kept")
-        if from_vectors:
-            kept, model = self._kept, self._minimum
-            y, weight = self._y_of_kept(), kept["weight"]
-            task = self._make_known_task(y, weight, self.dual_coef_.dtype)
-            places = np.searchsorted(kept["rows"], self.support_)
-            model = replace(model, support=np.arange(places.size))
-            data = self.support_vectors_, y[places], weight[places]
-        else:
-            data = self._checked_training(training_data)
-            y, weight = data[1:]
-            task, model = self._make_known_task(y, weight, data[0].dtype), self._minimum
-        X, y_known, w_known = data
-        trained = TrainedOn(X, y_known, w_known, task, objective, model, *settings)
-        if trained.n_folds is not None:
-            if exact:
+        models = None
+        if training_data is None and not exact and hasattr(self, "_kept"):
+            models = self._models_of_vectors()
+        if models is None:
+            from optimargin.held_out.of_fit import left_out_models  # slow to import
+
+            trained = self._trained_on(*self._checked_training(training_data))
+            if exact and trained.n_folds is not None:
                 raise ValueError(
-                    f"exact=True would fit {len(y)} models of so many samples: use exact=False."
+                    f"exact=True would fit {len(trained.y)} models of so many samples: use "
+                    "exact=False."
                 )
-            if from_vectors:
-                trained = replace(
-                    trained,
-                    **dict(zip(("X", "y", "weight"), self._checked_training(None), strict=True)),
-                    model=self._minimum,
-                )
-                from_vectors = False
+            with explained():
+                models = left_out_models(trained)
+        return replace(models, own=models.own + self._shift())
+
+    def _models_of_vectors(self):
+        """Return the models without each sample where support vectors suffice, else None."""
+        from optimargin.held_out.of_fit import left_out_models  # slow to import
+
+        kept = self._kept
+        y, weight = self._y_of_kept(), kept["weight"]
+        places = np.searchsorted(kept["rows"], self.support_)
+        trained = replace(
+            self._trained_on(self.support_vectors_, y, weight),
+            y=y[places],
+            weight=weight[places],
+            model=replace(self._minimum, support=np.arange(places.size)),
+        )
+        if trained.n_folds is not None:
+            return None
         with explained():
             models = left_out_models(trained)
-        distinct, shift = trained.distinct, self._shift()
-        own, known = models.own + shift, trained.y[distinct.first]
-        if not from_vectors:
-            return LeftOut(own, known, distinct.weight, models)
         others = np.delete(np.arange(weight.size), places)
-        return LeftOut(
-            np.concatenate([own, self._kept_with_decision()["decision"][others] + shift]),
-            np.concatenate([known, y[others]]),
-            np.concatenate([distinct.weight, weight[others]]),
+        return replace(
             models,
+            own=np.concatenate([models.own, self._kept_with_decision()["decision"][others]]),
+            y=np.concatenate([models.y, y[others]]),
+            weight=np.concatenate([models.weight, weight[others]]),
         )
 
     def _checked_training(self, training_data):
@@ -169,7 +146,7 @@ class Uncertainty(HeldOutValues):
         return X, y, check_weights(weight, X)
 
     def _answers(self, X, training_data, exact, needs_models):
-        """Yield (rows, scores, values, own) for blocks of new samples.
+        """Return the models without each sample, and what they say about new samples.
 
         Parameters
         ----------
@@ -182,33 +159,29 @@ class Uncertainty(HeldOutValues):
 
         Returns
         -------
-        left_out : LeftOut
+        models : LeftOutModels
         scores : ndarray of shape (n_new, n_outputs)
         blocks : iterator of (slice, values, own)
+            For blocks of new samples.
         """
-        scores = np.asarray(self._scores(X), dtype=np.float64)
+        scores, shift = np.asarray(self._scores(X), dtype=np.float64), self._shift()
         X = self._as_fitted(X)
-        left_out = self._left_out_models(training_data, exact=exact)
-
-        shift = self._shift()
+        models = self._left_out_models(training_data, exact=exact)
 
         def blocks():
-            n_block = max(_BLOCK_ELEMENTS // max(left_out.own.size, 1), 1)
+            n_block = max(_BLOCK_ELEMENTS // max(models.own.size, 1), 1)
             if exact:  # every block would solve all problems again
                 n_block = max(X.shape[0], 1)
             for first in range(0, X.shape[0], n_block):
                 part = slice(first, first + n_block)
-                if not needs_models and not exact:
-                    yield part, None, left_out.own
-                elif exact:
-                    values, own = left_out.exactly(X[part], scores.shape[1])
-                    yield part, values + shift, own + shift
-                else:
-                    values = left_out.values(X[part], scores[part] - shift)
-                    values += shift
-                    yield part, values, left_out.own
+                values, own = None, models.own
+                if exact:
+                    values, own = (each + shift for each in models.exactly(X[part]))
+                elif needs_models:
+                    values = models.values(X[part], scores[part] - shift) + shift
+                yield part, values, own
 
-        return left_out, scores, blocks()
+        return models, scores, blocks()
 
     def _as_fitted(self, X, y=None):
         """Return data as the fit took them."""

@@ -20,15 +20,9 @@ _MAX_ROUNDS = 5  # of trimming
 
 def _without_copies(model):
     """Return predictions of the training samples, each by a model without it and its copies."""
-    from optimargin.held_out.of_fit import Distinct  # slow to import
+    from optimargin.held_out.of_fit import held_out_of_fit  # slow to import
 
-    X, y, weight = model._checked_training(None)
-    left_out = model._left_out_models(model._training_data, exact=False)
-    inverse = Distinct.of(X, y, weight).inverse
-    used = inverse >= 0
-    predicted = np.asarray(model.predict(X), dtype=np.float64).reshape(len(inverse), -1)
-    predicted[used] = left_out.own[inverse[used]]
-    return predicted
+    return held_out_of_fit(model._trained_on(*model._checked_training(None)))
 
 
 class _ODMRegressorCV(RegressorMixin, BaseSelectionCV):

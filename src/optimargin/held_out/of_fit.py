@@ -1,9 +1,11 @@
-"""Held-out decision values of the samples that a model was just fitted to.
+"""The models without each sample of a fit: what they say about it, and about new samples.
 
 In closed form where a factor is affordable, else by fits without each of a few folds; the plan
 decides. Identical samples leave together, so that a weight of two is the same as a repetition.
+Probabilities, prediction intervals and prediction sets are made of what these models say.
 """
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -127,15 +129,10 @@ class TrainedOn:
         """The samples of positive weight, identical ones merged."""
         return Distinct.of(self.X, self.y, self.weight)
 
-    @property
-    def is_square(self):
-        """Whether the data are a Gram matrix."""
-        return self.kernel is not None and self.kernel.is_precomputed
-
     @cached_property
     def rows(self):
         """The distinct samples themselves."""
-        return _part(self.X, self.distinct.first, self.distinct.first, self.is_square)
+        return self.part(self.X, self.distinct.first, self.distinct.first)
 
     @property
     def n_folds(self):
@@ -149,9 +146,11 @@ class TrainedOn:
         """Return the kernel with the number that its gamma was resolved to."""
         return None if self.kernel is None else self.kernel.known(self.model.kernel)
 
-
-def _part(X, rows, columns, is_square):
-    return X[np.ix_(rows, columns)] if is_square else X[rows]
+    def part(self, X, rows, columns):
+        """Return some rows, and of a Gram matrix some columns."""
+        if self.kernel is not None and self.kernel.is_precomputed:
+            X = X[:, columns]
+        return X if rows is None else X[rows]
 
 
 def held_out_of_fit(trained: TrainedOn):
@@ -162,52 +161,75 @@ def held_out_of_fit(trained: TrainedOn):
     decision : ndarray of shape (n_samples, n_outputs)
         In the units of y. Samples of no weight took no part: theirs is that of the model itself.
     """
-    own = left_out_models(trained).own
-    inverse = trained.distinct.inverse
-    if (inverse >= 0).all():
+    own, inverse = left_out_models(trained).own, trained.distinct.inverse
+    used = inverse >= 0
+    if used.all():
         return own[inverse]
     decision = np.asarray(trained.model.scores(trained.X), dtype=np.float64)
-    used = inverse >= 0
     decision[used] = own[inverse[used]]
     return decision
 
 
 def left_out_models(trained: TrainedOn):
-    """Return the models without each distinct sample, or without each of a few folds.
-
-    Returns
-    -------
-    models : SampleModels or FoldModels
-    """
-    if trained.n_folds is None:
-        return SampleModels.of(trained)
-    return FoldModels.of(trained, trained.n_folds)
+    """Return the models without each distinct sample, or without each of a few folds."""
+    return (SampleModels if trained.n_folds is None else FoldModels).of(trained)
 
 
 @dataclass(frozen=True)
-class SampleModels:
-    """The models without one distinct sample each.
+class LeftOutModels(ABC):
+    """The models without each distinct sample.
 
     Attributes
     ----------
     own : ndarray of shape (n_distinct, n_outputs)
         The value of each sample for the model without it, in the units of y.
+    y : ndarray of shape (n_distinct,) or (n_distinct, n_outputs)
+    weight : ndarray of shape (n_distinct,)
+        Numbers of repetitions.
     """
 
     own: np.ndarray
+    y: np.ndarray
+    weight: np.ndarray
+    _trained: TrainedOn
+
+    @abstractmethod
+    def values(self, X, scores):
+        """Return what every model says about new samples.
+
+        Parameters
+        ----------
+        X : {ndarray, CSR} of shape (n_new, n_features)
+        scores : ndarray of shape (n_new, n_outputs)
+            Of the model of all samples, in the units of y.
+
+        Returns
+        -------
+        values : ndarray of shape (n_new, n_distinct, n_outputs)
+        """
+
+
+@dataclass(frozen=True)
+class SampleModels(LeftOutModels):
+    """The models without one distinct sample each, in closed form.
+
+    There may be further samples, outside the active set: to them the model of all samples is the
+    one without them.
+    """
+
     _rebuilt: Any
     _systems: list
-    _columns: Any = None  # of new kernel values, those of the distinct samples
 
     @classmethod
     def of(cls, trained) -> "SampleModels":
-        """Return the models in closed form."""
+        """Return the models without each sample of a fit."""
         distinct, model = trained.distinct, trained.model
+        y = trained.y[distinct.first]
         if isinstance(model, KernelModel) and trained.options.approximation is None:
             model = _merged(model, distinct, trained.rows)
         rebuilt = rebuild(
             trained.rows,
-            trained.task.encode(trained.y[distinct.first], distinct.weight),
+            trained.task.encode(y, distinct.weight),
             trained.objective,
             total_weight=trained.task.total,
             model=model,
@@ -216,60 +238,51 @@ class SampleModels:
             options=trained.options,
         )
         systems, own = [], []
-        with blas_threads_for(len(distinct.first)):
+        with blas_threads_for(len(y)):
             for k, problem in enumerate(rebuilt.problems):
                 start = coefficients_of(problem.design, model, problem, k, rebuilt.rows)
                 systems.append(system_of(problem, problem.point(*start)))
                 own.append(problem.target.scale.restored(systems[k].left_out()[:, 0]))
-        columns = distinct.first if trained.is_square else None
-        return cls(np.stack(own, axis=1), rebuilt, systems, columns)
+        return cls(np.stack(own, axis=1), y, distinct.weight, trained, rebuilt, systems)
 
-    def values(self, X, decision, k):
-        """Return what every model says about new samples.
-
-        Parameters
-        ----------
-        X : {ndarray, CSR} of shape (n_new, n_features)
-        decision : ndarray of shape (n_new,)
-            Of the model of all samples, in the units of y.
-        k : int
-            The output.
-
-        Returns
-        -------
-        values : ndarray of shape (n_new, n_distinct)
-        """
-        system, scale = self._systems[k], self._rebuilt.problems[k].target.scale
-        n_models = len(self.own)
-        out = np.repeat(decision[:, None], n_models, axis=1)
-        new = self._coordinates(X, system.active)
-        whole = (decision - scale.center) / scale.unit
-        with blas_threads_for(n_models):
-            change = system.changes()[0][:, 0]
-            left_out = whole[:, None] - system.influence(new) * change
-            out[:, system.active] = scale.restored(left_out)
+    def values(self, X, scores):
+        """Return what every model says about new samples."""
+        out = np.repeat(scores[:, None], len(self.own), axis=1)
+        with blas_threads_for(len(self.own)):
+            for k, (problem, system) in enumerate(zip(self._problems, self._systems, strict=True)):
+                scale, active = problem.target.scale, system.active
+                moved = system.influence(self._coordinates(X, active)) * system.changes()[0][:, 0]
+                whole = (scores[:, [k]] - scale.center) / scale.unit
+                out[:, active, k] = scale.restored(whole - moved)
         return out
 
-    def exactly(self, X, k):
+    def exactly(self, X):
         """Return the same, and `own`, with the samples followed that enter or leave the active set.
 
         A few Newton steps for each active sample.
         """
-        problem, system = self._rebuilt.problems[k], self._systems[k]
-        new = self._coordinates(X, np.arange(problem.design.n_samples))
-        scale = problem.target.scale
-        values = np.repeat(new @ system.coef + system.intercept, len(self.own), axis=1)
-        own = system.decision[:, 0].copy()
-        for i, point in points_without_each(problem, system):
-            values[:, i] = new @ point.coef + point.intercept
-            own[i] = point.decision[i] + point.intercept
-        return scale.restored(values), scale.restored(own)
+        shape = X.shape[0], len(self.own), len(self._systems)
+        values, own = np.empty(shape), np.empty(shape[1:])
+        for k, (problem, system) in enumerate(zip(self._problems, self._systems, strict=True)):
+            new = self._coordinates(X, np.arange(problem.design.n_samples))
+            scale = problem.target.scale
+            values[..., k] = new @ system.coef + system.intercept
+            own[:, k] = system.decision[:, 0]
+            for i, point in points_without_each(problem, system):
+                values[:, i, k] = new @ point.coef + point.intercept
+                own[i, k] = point.decision[i] + point.intercept
+            values[..., k], own[:, k] = scale.restored(values[..., k]), scale.restored(own[:, k])
+        return values, own
+
+    @property
+    def _problems(self):
+        return self._rebuilt.problems
 
     def _coordinates(self, X, active):
         """Return new samples as closed forms need them; kernel values are those of all samples."""
-        if self._columns is not None:
-            X = X[:, self._columns]
-        return self._rebuilt.coordinates(X, active)
+        return self._rebuilt.coordinates(
+            self._trained.part(X, None, self._trained.distinct.first), active
+        )
 
 
 def _merged(model, distinct, X):
@@ -283,24 +296,16 @@ def _merged(model, distinct, X):
 
 
 @dataclass(frozen=True)
-class FoldModels:
-    """The models without one fold each.
+class FoldModels(LeftOutModels):
+    """The models without one fold each, which stand for those without one of its samples."""
 
-    Attributes
-    ----------
-    own : ndarray of shape (n_distinct, n_outputs)
-        The value of each sample for the model without its fold, in the units of y.
-    """
-
-    own: np.ndarray
-    _trained: TrainedOn
     _fold: np.ndarray
     _models: list
 
     @classmethod
-    def of(cls, trained, n_folds) -> "FoldModels":
+    def of(cls, trained) -> "FoldModels":
         """Return the models of fits to all folds but one."""
-        distinct, task, X = trained.distinct, trained.task, trained.rows
+        distinct, task, X, n_folds = trained.distinct, trained.task, trained.rows, trained.n_folds
         y = trained.y[distinct.first]
         # In an order that does not depend on that of the samples.
         order = np.array(sorted(range(X.shape[0]), key=list(_keys(X)).__getitem__))
@@ -316,22 +321,22 @@ class FoldModels:
             part = task.part(y[kept], weight)
             share = part.total / task.total  # of the weights, which are kept
             model = train(
-                _part(X, kept, kept, trained.is_square),
+                trained.part(X, kept, kept),
                 part.encode(y[kept], weight),
                 replace(objective, C1=share * objective.C1, C2=share * objective.C2),
                 start=start,
                 kernel=trained.known_kernel(),
                 options=trained.options,
             ).model
-            own[test] = model.scores(_part(X, test, kept, trained.is_square))
+            own[test] = model.scores(trained.part(X, test, kept))
             models.append(model)
-        return cls(own, trained, fold, models)
+        return cls(own, y, distinct.weight, trained, fold, models)
 
-    def values(self, X, decision, k):
-        """Return what the model without each sample's fold says; see `SampleModels.values`."""
-        columns = self._trained.distinct.first
-        by_fold = []
-        for j, model in enumerate(self._models):
-            kept = columns[self._fold != j]
-            by_fold.append(model.scores(X[:, kept] if self._trained.is_square else X)[:, k])
+    def values(self, X, scores):
+        """Return what the model without each sample's fold says about new samples."""
+        first = self._trained.distinct.first
+        by_fold = [
+            model.scores(self._trained.part(X, None, first[self._fold != k]))
+            for k, model in enumerate(self._models)
+        ]
         return np.stack(by_fold, axis=1)[:, self._fold]
