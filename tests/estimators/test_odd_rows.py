@@ -136,7 +136,7 @@ def test_other_containers_have_the_same_odd_rows(make):
 def test_many_samples_are_judged_by_folds(monkeypatch):
     X = rows_with_odd_ones(200)
     exact = OneClassODM(novelty=False, tol=1e-8).fit(X)
-    monkeypatch.setattr("optimargin.training.plan._LEAVE_ONE_OUT_UP_TO", 50)
+    monkeypatch.setattr("optimargin.training.plan._INVERTED_UP_TO", 50)
     by_folds = OneClassODM(novelty=False, tol=1e-8, random_state=0)
     labels = by_folds.fit_predict(X)
     assert (labels[:10] == -1).all()

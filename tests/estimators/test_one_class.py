@@ -253,7 +253,7 @@ def test_a_precomputed_kernel_gives_the_same_threshold():
 
 
 def test_many_samples_are_calibrated_by_folds(monkeypatch):
-    monkeypatch.setattr("optimargin.training.plan._LEAVE_ONE_OUT_UP_TO", 50)
+    monkeypatch.setattr("optimargin.training.plan._INVERTED_UP_TO", 50)
     X, new = normal_rows(400), normal_rows(2000, seed=1)
     by_folds = OneClassODM(random_state=0, solver="newton_cg", tol=1e-6).fit(X)
     monkeypatch.undo()

@@ -210,7 +210,7 @@ def test_searches_choose_for_pairs(made, data):
 @pytest.mark.parametrize("limit", [2000, 10])
 @pytest.mark.parametrize("kernel", ["rbf", "linear"])
 def test_held_out_values_of_a_search_are_those_of_the_model(kernel, limit, data, monkeypatch):
-    for name in ("_INNER_PRODUCTS_UP_TO", "_PAIRS_IN_SAMPLES_UP_TO"):
+    for name in ("_INNER_PRODUCTS_UP_TO", "_INVERTED_UP_TO"):
         monkeypatch.setattr(f"optimargin.training.plan.{name}", limit)
     X, y = data
     grid = {"C1s": [50.0], "C2s": [10.0], "Ds": [0.2], "multi_class": "ovo"}
@@ -227,7 +227,7 @@ def test_held_out_values_of_a_search_are_those_of_the_model(kernel, limit, data,
 @pytest.mark.parametrize("limit", [2000, 10])
 @pytest.mark.parametrize("kernel", ["rbf", "linear"])
 def test_slopes_of_the_search_are_those_of_finite_differences(kernel, limit, data, monkeypatch):
-    for name in ("_INNER_PRODUCTS_UP_TO", "_PAIRS_IN_SAMPLES_UP_TO"):
+    for name in ("_INNER_PRODUCTS_UP_TO", "_INVERTED_UP_TO"):
         monkeypatch.setattr(f"optimargin.training.plan.{name}", limit)
     X, y = data
     task = Classification.from_labels(y, multi_class="ovo")

@@ -217,7 +217,7 @@ def test_points_rank_as_they_do_without_landmarks(monkeypatch):
     choice = KernelChoice("rbf")
     losses = []
     for up_to in (1000, 100):
-        monkeypatch.setattr("optimargin.training.plan._ALL_LANDMARKS_UP_TO", up_to)
+        monkeypatch.setattr("optimargin.training.plan._INNER_PRODUCTS_UP_TO", up_to)
         data = SelectionData(ODM, X, y, None, kernel=choice, fit_intercept=True)
         losses.append(HeldOutLoss(data, None, np.random.RandomState(0)))
     rng = np.random.default_rng(0)

@@ -17,7 +17,7 @@ from optimargin.selection import penalty
 from optimargin.selection.criteria import Criterion, SmoothAccuracy
 from optimargin.selection.data import SelectionData
 from optimargin.selection.stages import Clock, Stage
-from optimargin.training.plan import Options
+from optimargin.training import Options
 
 pytestmark = pytest.mark.numbers
 

@@ -15,7 +15,7 @@ from optimargin.estimators._held_out import HeldOutValues
 from optimargin.estimators._words import available_where
 from optimargin.held_out.novelty import Calibrator, from_arrays
 from optimargin.tasks import OneClass
-from optimargin.training.plan import CALIBRATION_FOLDS
+from optimargin.training.plan import N_FOLDS
 
 
 def check_novelty(estimator):
@@ -123,7 +123,7 @@ class OutlierDetector(HeldOutValues, OutlierMixin, BaseLearner):
         return self._make_task(y, weight, dtype)
 
     def _task_of_chunks(self):
-        return OneClass, {"n_folds": CALIBRATION_FOLDS, "seed": self._options().seed}
+        return OneClass, {"n_folds": N_FOLDS, "seed": self._options().seed}
 
     @property
     def _calibrator(self):

@@ -30,7 +30,7 @@ _LAST_EPOCH = 310  # at which the last attempt is made
 _FACE_ROUNDS = 6
 _GAIN = 0.1  # of the gap, by an attempt, for descent to go on
 _EXACT_GAP = 1e-12
-_LINEAR_EPOCHS = 50
+LINEAR_EPOCHS = 50  # over features, before an interior point method takes over
 INTERIOR_UP_TO = 1000  # features up to which a matrix of their size is no burden
 
 
@@ -48,7 +48,7 @@ class LDMDualCD(Solver):
         small = problem.design.n_coef <= INTERIOR_UP_TO
         best = None
         if not problem.is_hard:
-            epochs = min(self.max_iter, _LINEAR_EPOCHS) if small else self.max_iter
+            epochs = min(self.max_iter, LINEAR_EPOCHS) if small else self.max_iter
             descent = self._helper(LDMLinearCD, max_iter=epochs)
             best = descent.solve(problem)
             if best.dual_gap <= self.tol or not small or descent.stopped:

@@ -34,7 +34,8 @@ from optimargin.problems.chunk_tasks import (
 )
 from optimargin.solvers import ChunkedNewton, Newton
 from optimargin.training.models import Fit, KernelModel, LinearModel
-from optimargin.training.plan import Options, check_approximation, plan_chunks
+from optimargin.training.options import Options
+from optimargin.training.plan import check_approximation, plan_chunks
 
 # Sizes of the sample: benchmarks/out_of_core.py, benchmarks/dask_cluster.py
 _SAMPLE_ELEMENTS = 1 << 23  # 64 MB

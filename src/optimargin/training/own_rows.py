@@ -28,8 +28,7 @@ def fit_own_rows(fit_together, prepared, options, start, request) -> Fit:
     """
     X, targets, kernel = prepared.X, prepared.targets, prepared.kernel
     places = [np.flatnonzero(target.weight) for target in targets]
-    sizes = [own.size for own in places]
-    if plan_small_pairs(prepared.objective, kernel, options, sizes):
+    if plan_small_pairs(prepared, places, options):
         solutions = solve_small_pairs(prepared, places, options, request.progress)
         return _joined([_fit_of(each, prepared) for each in solutions], places, prepared)
     if kernel is not None and kernel.is_precomputed:
@@ -42,7 +41,7 @@ def fit_own_rows(fit_together, prepared, options, start, request) -> Fit:
             begin = LinearModel(start.coef[k : k + 1], start.intercept[k : k + 1])
         fits[k] = fit_together(prepared.output(k, places[k]), options, begin, request)
 
-    small = max(sizes) <= _SIDE_BY_SIDE_UP_TO
+    small = max(own.size for own in places) <= _SIDE_BY_SIDE_UP_TO
     for_each(fit_output, range(len(targets)), work=X.shape[0] ** 2 if small else 0)
     return _joined(fits, places, prepared)
 

@@ -1,6 +1,8 @@
-"""How a problem is solved: every crossover, decided once per fit.
+"""How a problem is solved: decided once per fit, before the first step.
 
-Crossovers were read off the benchmarks that each group names, run with every solver.
+The plan compares what the machines of `optimargin.training.plan_machines` cost, and takes the
+cheapest. What is only known on the way, a solution that misses the tolerance, comes back to
+`plan_after`, which names the next machine.
 """
 
 from collections.abc import Sequence
@@ -10,112 +12,61 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
-from optimargin._checks import sum_of_squares
-from optimargin.designs import LandmarkDesign, TileDesign
+from optimargin.designs import LandmarkDesign
 from optimargin.designs.base import FeatureSpaceDesign
 from optimargin.kernels import Kernel
 from optimargin.losses import BandLoss
 from optimargin.objectives import AdditiveObjective, Objective
-
-# Linear data: benchmarks/linear.py, benchmarks/dense.py, benchmarks/crossovers.py
-_FACTORISE_UP_TO = 1000  # features, or dense samples, up to which a factorisation is fastest
-_SHORT_ROWS = 16  # values per sparse row up to which a Gram matrix of the features is cheap,
-_FEW_VALUES = 200_000  # or in all of them: what is fast anyway may as well be exact
-_EASY_CONDITION = 100.0  # up to which conjugate gradients take next to no steps
-_SAMPLES_UP_TO = 5000  # up to which a factorisation in sample space is the alternative
-_WIDE = 4  # n_features / n_samples above which a Gram matrix pays off beyond 1000 dense samples
-_EASY_DESCENT = 250.0  # epochs that coordinate descent may take beyond
-# An epoch over v values takes as long as factorisations of 70 v operations; all those of a fit take
-# about n_samples**3.
-_OPERATIONS_OF_AN_EPOCH = 70.0
-
-# Kernels: benchmarks/kernel.py, benchmarks/large_kernel.py
-_DIRECT_UP_TO = 700  # samples up to which factorisations are fastest,
-_HARD_UP_TO = 6000  # and up to which they are where losses are curved more than
-_HARD_CURVATURE = 256.0  # this: conjugate gradients may then take minutes
-_EXACT_UP_TO = 100_000  # samples of an exact kernel fit, unless one insists on it
-_FLOAT32_TOL = 1e-8  # above it, rounding kernel values to float32 rarely matters for the gap
-_FIXED_POINT_TOL = 3e-5  # the same of 16 bits, with
-_FIXED_POINT_CURVATURE = 4.0  # of the loss of one sample at the most
-_BLOCKS_TOL = 1e-7  # below it, block descent takes more passes than Newton steps do,
-_BLOCKS_CURVATURE = 64.0  # and above it
-
-_EXACT_AT_ONCE = 200  # samples up to which an exact solution takes little longer than a rough one
-_SMALL_UP_TO = 2500  # samples whose Gram matrix in float32 is small,
-_SMALL_CURVATURE = 8.0  # the curvature up to which coordinate descent on it is fastest,
-_SMALL_TOL = 1e-6  # and the tolerance down to which
-
-# Landmarks: benchmarks/large_kernel.py
-_DOUBLE_UP_TO = 1 << 24  # kernel values up to which double precision costs nothing that matters
-
-# Thresholds and p-values of one-class models: benchmarks/novelty.py
-_LEAVE_ONE_OUT_UP_TO = 2000  # active samples, past which their factor costs more than fits to folds
-CALIBRATION_FOLDS = 5
-"""That are left out where samples are too many to leave out each."""
-
-# Large margin distribution machines: benchmarks/ldm.py
-_LDM_KERNEL_INTERIOR_UP_TO = 200  # samples up to which factorisations cost less than descent
-_LDM_INTERIOR_UP_TO = 1000  # features up to which a matrix of their size is no burden
-_LDM_GRAM_UP_TO = 4000  # samples up to which a Gram matrix pays off
-_LDM_ROUGH_TOL = 1e-5  # from which few epochs meet the tolerance before factorisations pay off
-_LDM_MANY_SAMPLES = 5000
-
-# Problems solved again and again: benchmarks/selection_speed.py
-_DOUBLE_PRODUCTS_UP_TO = 2**21  # elements of X, up to which float64 costs nothing that matters
-_PAIRS_IN_SAMPLES_UP_TO = 2000  # samples up to which pairs of classes are solved by inner products
-_INNER_PRODUCTS_UP_TO = 300  # samples up to which compiled solves over a Gram matrix are fastest
-_EVEN = 1e6  # ratio of squared norms of columns up to which inner products keep ten digits of all
-_LDM_WARM_UP_TO = 1000  # samples up to which warm starts outweigh the size of their Gram matrix
-_ALL_LANDMARKS_UP_TO = 300  # samples up to which inverses of their matrix cost as little
-_SHARED_UP_TO = 700  # the same where one inverse serves several outputs
-_LANDMARKS_PER_ROOT = 10.0  # of the number of samples
-_MOST_LANDMARKS = 1000
-_DOUBLE_LANDMARKS_UP_TO = 1500  # samples up to which double precision costs little
-_LANDMARK_VALUES = 4e7  # kernel values up to which some copies of them fit into a gigabyte
-_PAIRS_OPERATIONS = 3e10  # of folds of all pairs of classes at one point of a search
-_LDM_SEARCH_OPERATIONS = 4e8  # of a factorisation per class at one point of a search
-_SEARCH_OVER_SAMPLES = 2000  # whose matrix is inverted at every point of a search
-_SEARCH_OVER_FEATURES = 20_000  # samples of sparse rows
-_SEARCH_FIRST = 1000  # samples of many features, before all of them choose the penalty
-_FEW_DIMENSIONS_UP_TO = 1000  # features whose normal equations are factorised fold by fold
-
-# Held-out values of a fit: benchmarks/uncertainty.py
-_CLOSED_FORM_ACTIVE_UP_TO = 5000  # active samples whose kernel matrix is factorised
-_CLOSED_FORM_FEATURES_UP_TO = 2000  # features whose normal equations are
-_FOLDS = 5  # fits where there is no closed form
-
-# Chunks: benchmarks/out_of_core.py, benchmarks/dask_cluster.py
-_CHUNKED_FACTORISE_UP_TO = (
-    2000  # features, past which a Hessian costs more than the rounds it saves
+from optimargin.solvers.ldm_dcd import INTERIOR_UP_TO
+from optimargin.training.options import Options
+from optimargin.training.plan_machines import (
+    INTERIOR_STEPS,
+    MACHINES,
+    NEWTON_STEPS,
+    RATES,
+    SINGLE,
+    Case,
+    Machine,
+    rounding_of,
+    tile_bytes,
 )
+
+N_FOLDS = 5  # that are left out where samples are too many to leave out each
+_EXACT_UP_TO = 100_000  # samples of an exact kernel fit, unless one insists on it
+
+# Orders of matrices, by what a search or held-out values do with them:
+# benchmarks/selection_speed.py, benchmarks/novelty.py, benchmarks/uncertainty.py
+_FACTORISED_UP_TO = 1000  # rows: 10 ms of a factorisation, at every point of a search
+_INVERTED_UP_TO = 2000  # rows: a quarter of a second of an inverse, at every point of a search
+_INVERTED_ONCE_UP_TO = 5000  # rows: a few seconds of an inverse, for all held-out values of a fit
+_INNER_PRODUCTS_UP_TO = 300  # samples, whose Gram matrix compiled solves work on fastest
+_PAIRS_OPERATIONS = 3e10  # multiplications for folds of all pairs of classes, at one point
+
+# Precision and memory of a search: benchmarks/selection_speed.py, benchmarks/large_kernel.py
+_DOUBLE_PRODUCTS_UP_TO = 2**21  # values of X, whose products in double precision take no longer
+_DOUBLE_KERNEL_UP_TO = 2**24  # kernel values with landmarks, in double precision 128 MB
+_LANDMARK_VALUES = 4e7  # kernel values, a few copies of which take a gigabyte
+_LANDMARKS_PER_ROOT = 10.0  # landmarks of a search per root of the number of samples
+_EVEN = 1 / np.finfo(np.float32).eps
+"""Ratio of squared norms up to which inner products keep what every column and every row says."""
 
 
 @dataclass(frozen=True)
-class Options:
-    """What the user asked for.
+class Estimate:
+    """What a machine is expected to take.
 
     Attributes
     ----------
-    solver : str
-        "auto" or a name.
-    tol : float
-    max_iter : int
-    fit_intercept : bool
-    seed : int
-    max_bytes : float
-        For kernel values that are kept.
-    approximation : {"nystrom"} or None
-    n_components : int or "auto"
+    machine : Machine
+    seconds, n_bytes : float
+    is_exact : bool
+        Whether it ends at the exact solution.
     """
 
-    solver: str = "auto"
-    tol: float = 1e-6
-    max_iter: int = 1000
-    fit_intercept: bool = True
-    seed: int = 0
-    max_bytes: float = 2e9
-    approximation: str | None = None
-    n_components: int | str = "auto"
+    machine: Machine
+    seconds: float
+    n_bytes: float
+    is_exact: bool
 
 
 @dataclass(frozen=True)
@@ -127,26 +78,28 @@ class Plan:
     solver : str
         Its name among the solvers of the objective.
     design : str
-        Its name in `optimargin.training.designs.DESIGNS`.
+        Its name in `optimargin.training.designs.DESIGNS`, or "landmarks".
     dtype : numpy dtype or None
         The precision of kernel values; that of the data when None.
     max_bytes : float
         For kernel values that are kept.
-    landmarks : bool
-        Whether the design grows with the landmarks that are found on the way.
     solver_options : dict
         What the solver's constructor is given besides tolerance, limit and seed.
+    estimates : tuple of Estimate
+        Of the machine chosen and of the others, the best first; empty without a choice.
     """
 
     solver: str
     design: str
     dtype: Any = None
     max_bytes: float = np.inf
-    landmarks: bool = False
     solver_options: dict[str, Any] = field(default_factory=dict)
+    estimates: tuple[Estimate, ...] = ()
 
 
-def plan_fit(X, objective: Objective, kernel: Kernel | None, options: Options) -> Plan:
+def plan_fit(
+    X, objective: Objective, kernel: Kernel | None, options: Options, n_outputs: int = 1
+) -> Plan:
     """Return the plan of a fit to data in memory.
 
     Parameters
@@ -157,15 +110,86 @@ def plan_fit(X, objective: Objective, kernel: Kernel | None, options: Options) -
     kernel : Kernel or None
         None for a model with coefficients per feature.
     options : Options
+    n_outputs : int, default=1
     """
-    if not isinstance(objective, AdditiveObjective):
-        return _plan_ldm(X, objective, kernel, options)
-    if kernel is not None:
-        return _plan_kernel(X, objective, kernel, options)
-    solver = options.solver
-    if solver == "auto":
-        solver = choose_linear_solver(X, objective.loss().smoothness, options.tol)
-    return Plan(solver, _linear_design(X, solver))
+    if options.approximation is not None:
+        check_approximation(kernel, options)
+        return Plan("newton", "landmarks", max_bytes=options.max_bytes)
+    case = Case(X, objective, kernel, options.tol, options.max_bytes, n_outputs)
+    if options.solver not in ("auto", *(machine.solver for machine in MACHINES)):
+        design = "features" if kernel is None else "gram"
+        return Plan(options.solver, design, max_bytes=options.max_bytes)
+    _check_solver(case, options)
+    plan = _cheapest(case, compare(case, options.solver))
+    if kernel is not None and case.is_additive and plan.design not in ("features", "linear_gram"):
+        check_exact_size(X.shape[0], options)
+    return plan
+
+
+def compare(case, solver="auto", rounding=np.inf) -> list[Estimate]:
+    """Return what all machines for a case are expected to take, the best first.
+
+    An exact solution may take a little longer than a rough one.
+
+    Parameters
+    ----------
+    case : Case
+    solver : str, default="auto"
+        The only one, by its name.
+    rounding : float, default=inf
+        Values are to be more precise than this.
+    """
+    found = []
+    for machine in MACHINES:
+        is_meant = machine.solver == solver or (solver == "auto" and not machine.is_asked_for)
+        if is_meant and machine.rounding < rounding and machine.can(case):
+            seconds, n_bytes = (float(cost) for cost in machine.cost(case))
+            step = seconds / (NEWTON_STEPS * case.n_outputs)
+            # Only at the exact optimum are w and the sum over support vectors the same.
+            is_sum = case.kernel is not None and machine.design in ("features", "linear_gram")
+            is_exact = machine.factorises and (step <= RATES.exactness or is_sum)
+            found.append(Estimate(machine, seconds, n_bytes, is_exact))
+    # What values are rounded by matters as much as the loss of a sample is curved.
+    allowed = case.tol / max(case.curvature, 1.0) if case.kernel is not None else np.inf
+    enough = [each for each in found if rounding_of(each.machine.dtype) <= allowed]
+    least = min((each.machine.rounding for each in found), default=0.0)
+    enough = enough or [each for each in found if each.machine.rounding == least]
+    patience = RATES.exactness * case.n_outputs
+    return sorted(enough, key=lambda each: each.seconds - patience * each.is_exact)
+
+
+def _cheapest(case, estimates):
+    machine, options = estimates[0].machine, {}
+    if machine.factorises:
+        options = {"exact_up_to": np.inf if estimates[0].is_exact else 0}
+    max_bytes = case.max_bytes
+    if (machine.solver, machine.design) == ("dcd", "panels"):
+        max_bytes /= 2  # for the rows that coordinate descent keeps; the rest for certificates
+    return Plan(machine.solver, machine.design, machine.dtype, max_bytes, options, tuple(estimates))
+
+
+def plan_after(plan: Plan, prepared, solutions, options) -> Plan | None:
+    """Return the plan of one more fit, where the solutions of this one miss the tolerance.
+
+    Rounding of the values that a design keeps may be why: the next machine has more precise ones.
+
+    Parameters
+    ----------
+    plan : Plan
+    prepared : Prepared
+    solutions : list of Solution
+    options : Options
+    """
+    was_cut_short = any(s.stopped or s.n_iter == options.max_iter for s in solutions)
+    is_missed = max(solution.dual_gap for solution in solutions) > options.tol
+    if plan.design != "linear_gram" or was_cut_short or not is_missed or not plan.estimates:
+        return None
+    objective, n_outputs = prepared.objective, len(solutions)
+    case = Case(prepared.X, objective, prepared.kernel, options.tol, options.max_bytes, n_outputs)
+    if not case.is_additive:
+        return None
+    estimates = compare(case, rounding=plan.estimates[0].machine.rounding)
+    return _cheapest(case, estimates) if estimates else None
 
 
 def plan_closed_form(X, objective, kernel, options: Options, solved_by: str) -> Plan:
@@ -208,8 +232,8 @@ def plan_held_out(X, kernel: Kernel | None, options: Options, n_active: int) -> 
     else:
         in_samples = not kernel.is_linear or is_wide
     if in_samples:
-        return None if n_active <= _CLOSED_FORM_ACTIVE_UP_TO else _FOLDS
-    return None if X.shape[1] <= _CLOSED_FORM_FEATURES_UP_TO else _FOLDS
+        return None if n_active <= _INVERTED_ONCE_UP_TO else N_FOLDS
+    return None if X.shape[1] <= _INVERTED_UP_TO else N_FOLDS
 
 
 @dataclass(frozen=True)
@@ -242,10 +266,10 @@ def plan_refitter(objective_type, X=None, *, on_own_rows=False) -> RefitterPlan:
     n_samples, n_features = X.shape
     is_wide = n_features > n_samples
     if not issubclass(objective_type, AdditiveObjective):
-        in_samples = is_wide or n_samples <= _LDM_WARM_UP_TO
-        return RefitterPlan(False, in_samples, n_features <= _LDM_INTERIOR_UP_TO)
+        in_samples = is_wide or n_samples <= INTERIOR_UP_TO
+        return RefitterPlan(False, in_samples, n_features <= INTERIOR_UP_TO)
     few = is_band and n_samples <= _INNER_PRODUCTS_UP_TO and _is_even(X)
-    few_pairs = on_own_rows and n_samples <= _PAIRS_IN_SAMPLES_UP_TO
+    few_pairs = on_own_rows and n_samples <= _INVERTED_UP_TO
     return RefitterPlan(is_band, in_samples=is_wide or few or few_pairs)
 
 
@@ -303,19 +327,22 @@ def plan_folds(objective_type, X, n_asked: Sequence[int], kernel) -> FoldsPlan:
     on_own_rows = min(n_asked) < n_samples
     if kernel.is_linear:
         few = _has_few_features(X) and is_band
-        few = few and not (on_own_rows and n_samples <= _PAIRS_IN_SAMPLES_UP_TO)
+        few = few and not (on_own_rows and n_samples <= _INVERTED_UP_TO)
         is_cheap = n_samples * n_features <= _DOUBLE_PRODUCTS_UP_TO
         return FoldsPlan(few, dtype=np.dtype(np.float64 if is_cheap else np.float32))
     by_root = _LANDMARKS_PER_ROOT * np.sqrt(n_samples)
-    n_landmarks = int(min(by_root, _MOST_LANDMARKS, max(_LANDMARK_VALUES / n_samples, 1)))
-    up_to = _ALL_LANDMARKS_UP_TO if len(n_asked) == 1 else _SHARED_UP_TO
-    few = n_samples > up_to
+    n_landmarks = int(min(by_root, _FACTORISED_UP_TO, max(_LANDMARK_VALUES / n_samples, 1)))
+    few = n_samples > _INNER_PRODUCTS_UP_TO
+    by_landmarks, by_inverses = (_folds_cost(n_asked, n) for n in (n_landmarks, None))
     if on_own_rows:
-        few = few and 2 * _folds_cost(n_asked, n_landmarks) < _folds_cost(n_asked, None)
+        few = few and 2 * by_landmarks < by_inverses
+    else:  # one inverse serves all outputs, but for points where the loss is not quadratic
+        few = few and by_landmarks < by_inverses / np.sqrt(len(n_asked))
     if not (is_band and kernel.has_width and few):
         return FoldsPlan(False)
     # In single precision rounding is enough to lead a search elsewhere on another processor.
-    is_cheap = n_samples <= _DOUBLE_LANDMARKS_UP_TO
+    longer = RATES.factored * n_samples * n_landmarks**2 / 2
+    is_cheap = longer <= RATES.exactness
     return FoldsPlan(True, n_landmarks, np.dtype(np.float64 if is_cheap else np.float32))
 
 
@@ -335,7 +362,11 @@ def plan_search_samples(objective_type, X, n_asked: Sequence[int], kernel) -> fl
     classes, which share nothing.
     """
     if not issubclass(objective_type, AdditiveObjective):
-        return np.inf if kernel.is_linear else (_LDM_SEARCH_OPERATIONS / len(n_asked)) ** (1 / 3)
+        return (
+            np.inf
+            if kernel.is_linear
+            else _INVERTED_UP_TO / (INTERIOR_STEPS * len(n_asked)) ** (1 / 3)
+        )
     n_samples = X.shape[0]
     plan = plan_folds(objective_type, X, n_asked, kernel)
     if min(n_asked) < n_samples and kernel.has_width:
@@ -344,14 +375,16 @@ def plan_search_samples(objective_type, X, n_asked: Sequence[int], kernel) -> fl
         return n_samples * min(np.sqrt(_PAIRS_OPERATIONS / cost), 1.0)
     if plan.in_few_dimensions or (kernel.is_linear and _has_few_features(X)):
         return np.inf
-    if not kernel.is_linear or n_samples <= _SEARCH_OVER_SAMPLES:
-        return _SEARCH_OVER_SAMPLES
-    return _SEARCH_OVER_FEATURES if X.shape[1] <= _FEW_DIMENSIONS_UP_TO else _SEARCH_FIRST
+    if not kernel.is_linear or n_samples <= _INVERTED_UP_TO:
+        return _INVERTED_UP_TO
+    if X.shape[1] > _FACTORISED_UP_TO:
+        return _FACTORISED_UP_TO
+    return _INVERTED_UP_TO**3 / X.shape[1] ** 2  # sums over samples that take as long
 
 
 def _has_few_features(X):
     """Return whether normal equations of the features are cheap, whatever the number of samples."""
-    return not issparse(X) and X.shape[1] < min(X.shape[0], _FEW_DIMENSIONS_UP_TO)
+    return not issparse(X) and X.shape[1] < min(X.shape[0], _FACTORISED_UP_TO)
 
 
 @dataclass(frozen=True)
@@ -371,12 +404,12 @@ class CalibrationPlan:
 
     closed_form: bool
     stores_leave_one_out: bool
-    n_folds: int = CALIBRATION_FOLDS
+    n_folds: int = N_FOLDS
 
 
 def plan_calibration(design, n_active: int, kernel: Kernel) -> CalibrationPlan:
     """Return the plan of the threshold and the p-values of a one-class model."""
-    few = n_active <= _LEAVE_ONE_OUT_UP_TO
+    few = n_active <= _INVERTED_UP_TO
     closed_form = few or isinstance(design, FeatureSpaceDesign)
     can_tell = kernel.is_positive_semidefinite and not isinstance(design, LandmarkDesign)
     return CalibrationPlan(closed_form, few and can_tell)
@@ -385,7 +418,7 @@ def plan_calibration(design, n_active: int, kernel: Kernel) -> CalibrationPlan:
 def plan_chunks(n_features: int, options: Options) -> str:
     """Return the solver of a fit to chunks: one that forms Hessians, or one that does not."""
     if options.solver == "auto":
-        return "newton" if n_features <= _CHUNKED_FACTORISE_UP_TO else "newton_cg"
+        return "newton" if n_features <= _INVERTED_UP_TO else "newton_cg"
     if options.solver not in ("newton", "newton_cg"):
         raise ValueError(
             f"solver={options.solver!r} does not work on chunks: use 'auto', 'newton' or "
@@ -396,60 +429,7 @@ def plan_chunks(n_features: int, options: Options) -> str:
 
 def landmark_dtype(X, n_landmarks):
     """Return the precision of kernel values: that of the data where there are few of them."""
-    return X.dtype if X.shape[0] * n_landmarks <= _DOUBLE_UP_TO else np.dtype(np.float32)
-
-
-def _linear_design(X, solver):
-    in_samples = solver == "newton" and X.shape[0] < X.shape[1] and not issparse(X)
-    return "linear_gram" if in_samples else "features"
-
-
-def plan_after(plan: Plan, prepared, solutions, options) -> Plan | None:
-    """Return the plan of one more fit, where the solutions of this one miss the tolerance.
-
-    Inner products of rows may have lost what their small columns say: then the fit goes over
-    features.
-
-    Parameters
-    ----------
-    plan : Plan
-    prepared : Prepared
-    solutions : list of Solution
-    options : Options
-    """
-    is_linear = prepared.kernel is None and isinstance(prepared.objective, AdditiveObjective)
-    was_cut_short = any(s.stopped or s.n_iter == options.max_iter for s in solutions)
-    is_missed = max(solution.dual_gap for solution in solutions) > options.tol
-    if not (is_linear and plan.design == "linear_gram" and is_missed) or was_cut_short:
-        return None
-    solver = plan.solver if prepared.X.shape[1] <= _FACTORISE_UP_TO else "newton_cg"
-    return replace(plan, solver=solver, design="features")
-
-
-def choose_linear_solver(X, smoothness, tol):
-    """Return the solver that was fastest in the benchmarks for data and a loss of this kind.
-
-    Sparse rows with more features than samples go to coordinate descent as long as the epochs it
-    will take, which the ratio of the curvatures of loss and penalty tells, are cheaper than
-    factorisations.
-    """
-    n_samples, n_features = X.shape
-    if n_features <= _FACTORISE_UP_TO:
-        costly_gram = issparse(X) and X.nnz > max(_SHORT_ROWS * n_samples, _FEW_VALUES)
-        return "newton_cg" if costly_gram else "newton"
-    if not issparse(X):
-        is_wide = _WIDE * n_samples <= n_features and n_samples <= _SAMPLES_UP_TO
-        return "newton" if n_samples <= _FACTORISE_UP_TO or is_wide else "newton_cg"
-    if n_samples < n_features:
-        condition = smoothness * sum_of_squares(X) / n_samples
-        if condition <= _EASY_CONDITION:
-            return "newton_cg"
-        epochs = condition / (2 * n_samples) * -np.log10(min(tol, 0.1))
-        if n_samples > _SAMPLES_UP_TO:
-            return "dcd" if epochs <= _EASY_DESCENT else "newton_cg"
-        cheap = epochs * X.nnz * _OPERATIONS_OF_AN_EPOCH <= float(n_samples) ** 3
-        return "dcd" if cheap else "newton"
-    return "newton_cg"
+    return X.dtype if X.shape[0] * n_landmarks <= _DOUBLE_KERNEL_UP_TO else np.dtype(np.float32)
 
 
 def check_exact_size(n_samples, options):
@@ -462,82 +442,38 @@ def check_exact_size(n_samples, options):
         )
 
 
-def _plan_kernel(X, objective, kernel, options):
-    if options.approximation is not None:
-        check_approximation(kernel, options)
-        return Plan("newton", "landmarks", max_bytes=options.max_bytes, landmarks=True)
-    n_samples = X.shape[0]
-    curvature = objective.loss().smoothness / n_samples
-    is_easy = _is_easy_descent(curvature, objective, kernel, options)
-    fixed_point = options.tol >= _FIXED_POINT_TOL and curvature <= _FIXED_POINT_CURVATURE
-    tile_dtype = np.dtype(np.uint16 if fixed_point else np.float32)
-    tile_bytes = TileDesign.n_bytes(n_samples, fixed_point=fixed_point)
-    solver = options.solver
-    if solver == "auto":
-        # The solver that was fastest in the benchmarks for a kernel and a loss of this kind.
-        size = min(X.shape) if kernel.is_linear else n_samples
-        is_hard = kernel.has_width and curvature > _HARD_CURVATURE
-        is_rough = kernel.has_width and options.tol >= _BLOCKS_TOL
-        in_blocks = is_rough and _has_band(type(objective)) and curvature <= _BLOCKS_CURVATURE
-        if is_easy and _EXACT_AT_ONCE < size <= _SMALL_UP_TO:
-            solver = "dcd"
-        elif size <= (_HARD_UP_TO if is_hard else _DIRECT_UP_TO):
-            solver = "newton"
-        else:
-            solver = "bcd" if in_blocks and tile_bytes <= options.max_bytes else "newton_cg"
-    exactly = {"exact_up_to": np.inf} if kernel.is_linear and solver == "newton" else {}
-    wide_and_sparse = issparse(X) and n_samples < X.shape[1]
-    if exactly and not wide_and_sparse:
-        # Only at the exact optimum are w and the sum over support vectors the same.
-        return Plan(solver, _linear_design(X, solver), solver_options=exactly)
-    check_exact_size(n_samples, options)
-    if solver == "bcd":
-        _check_blocks(kernel, n_samples, tile_bytes, options)
-        return Plan(solver, "tiles", tile_dtype, options.max_bytes)
-    if solver == "newton" or not kernel.is_positive_semidefinite:
-        return Plan(solver, "gram", max_bytes=options.max_bytes, solver_options=exactly)
-    if solver == "newton_cg":
-        # Iterates are float64; float32 kernel values halve the memory traffic.
-        precision = np.float32 if options.tol > _FLOAT32_TOL else np.float64
-        return Plan(solver, "panels", np.dtype(precision), options.max_bytes)
-    if n_samples <= _SMALL_UP_TO and is_easy:
-        return Plan(solver, "rounded_gram")
-    if 8.0 * n_samples**2 <= options.max_bytes:
-        return Plan(solver, "gram")
-    # Half for the rows that coordinate descent keeps, half for what certifies it.
-    return Plan(solver, "panels", np.dtype(np.float64), options.max_bytes / 2)
-
-
-def plan_small_pairs(objective, kernel, options: Options, sizes: list[int]) -> bool:
-    """Return whether pairs of classes, of so many samples each, are solved side by side."""
-    if kernel is None or options.solver not in ("auto", "dcd") or options.approximation is not None:
-        return False
-    # Weights of all samples sum to one, and every sample is in as many pairs as any other.
-    n_samples = sum(sizes) / (np.sqrt(0.25 + 2 * len(sizes)) - 0.5)
-    curvature = objective.loss().smoothness / n_samples
-    is_small = _EXACT_AT_ONCE < max(sizes) <= _SMALL_UP_TO
-    return is_small and _is_easy_descent(curvature, objective, kernel, options)
-
-
-def _is_easy_descent(curvature, objective, kernel, options):
-    """Return whether coordinate descent takes few epochs on rounded values of a radial kernel.
+def plan_small_pairs(prepared, places, options: Options) -> bool:
+    """Return whether outputs on rows of their own are solved side by side, as small problems.
 
     Parameters
     ----------
-    curvature : float
-        Of the loss of one sample of mean weight; values of radial kernels are one.
+    prepared : Prepared
+    places : list of ndarray
+        The rows of each output.
+    options : Options
     """
-    is_rough = options.tol >= _SMALL_TOL and curvature <= _SMALL_CURVATURE
-    return kernel.has_width and _has_band(type(objective)) and is_rough
+    kernel = prepared.kernel
+    if kernel is None or not kernel.has_width or options.approximation is not None:
+        return False
+    largest = int(np.argmax([own.size for own in places]))
+    part = prepared.output(largest, places[largest])
+    plan = plan_fit(part.X, part.objective, kernel, options)
+    return (plan.solver, plan.design) == ("dcd", "rounded_gram")
 
 
-def _check_blocks(kernel, n_samples, n_bytes, options):
-    """Raise a clear error for what block coordinate descent does not work with."""
-    if not kernel.has_width:
+def _check_solver(case, options):
+    """Raise a clear error where the solver that is asked for does not work with a case."""
+    if options.solver == "svrg" and not case.is_additive and np.isinf(case.objective.C):
+        raise ValueError("solver='svrg' needs a finite C: use solver='interior_point'.")
+    if options.solver != "bcd":
+        return
+    if not case.kernel.has_width:
         raise ValueError(
-            f"solver='bcd' works with radial kernels, such as 'rbf', not with the {kernel.name} "
-            "kernel: use solver='auto' or 'newton_cg'."
+            f"solver='bcd' works with radial kernels, such as 'rbf', not with the "
+            f"{case.kernel.name} kernel: use solver='auto' or 'newton_cg'."
         )
+    n_samples = case.X.shape[0]
+    n_bytes = tile_bytes(n_samples, SINGLE)
     if n_bytes > options.max_bytes:
         raise ValueError(
             f"solver='bcd' keeps the kernel values of {n_samples} samples, which takes "
@@ -559,24 +495,3 @@ def check_approximation(kernel, options):
             f"solver={options.solver!r} does not work with approximation='nystrom': use "
             "solver='auto' or 'newton'."
         )
-
-
-def _plan_ldm(X, objective, kernel, options):
-    n_samples, n_features = X.shape
-    is_wide, solver = n_samples < n_features, options.solver
-    if kernel is not None:
-        if solver == "auto":
-            small = n_samples <= _LDM_KERNEL_INTERIOR_UP_TO
-            solver = "interior_point" if small or kernel.is_linear else "dcd"
-        in_samples = solver == "dcd" or is_wide
-        linear = "linear_gram" if in_samples else "features"
-        return Plan(solver, linear if kernel.is_linear else "gram")
-    if solver == "auto":
-        large = min(n_samples, n_features) > _LDM_INTERIOR_UP_TO
-        rough = options.tol >= _LDM_ROUGH_TOL and n_samples >= _LDM_MANY_SAMPLES
-        descend = large or (rough and not np.isinf(objective.C))
-        solver = "dcd" if descend else "interior_point"
-    if solver == "svrg" and np.isinf(objective.C):
-        raise ValueError("solver='svrg' needs a finite C: use solver='interior_point'.")
-    has_gram = solver == "interior_point" or (solver == "dcd" and n_samples <= _LDM_GRAM_UP_TO)
-    return Plan(solver, "linear_gram" if is_wide and has_gram else "features")

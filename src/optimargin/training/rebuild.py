@@ -111,7 +111,7 @@ def rebuild(
     prepared = prepare(X, targets, objective, kernel, Request(total_weight))
     X, made_kernel = prepared.X, prepared.kernel
     plan = plan_closed_form(X, prepared.objective, made_kernel, options, solved_by)
-    if plan.landmarks:
+    if plan.design == "landmarks":
         made = MadeDesign(known_landmarks(made_kernel, X, model.vectors, plan.max_bytes))
     else:
         made = make_design(

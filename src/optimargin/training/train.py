@@ -16,8 +16,9 @@ from optimargin.targets import Target
 from optimargin.training.designs import make_design
 from optimargin.training.landmarks import grow_landmarks
 from optimargin.training.models import Fit, KernelModel, LinearModel, coefficients_of
+from optimargin.training.options import Options
 from optimargin.training.own_rows import fit_own_rows
-from optimargin.training.plan import Options, Plan, plan_after, plan_fit
+from optimargin.training.plan import Plan, plan_after, plan_fit
 from optimargin.training.prepare import Request, prepare
 
 
@@ -72,7 +73,8 @@ def fit_together(prepared, options, start, request) -> Fit:
     """
     plan: Plan | None = request.plan
     if plan is None:
-        plan = plan_fit(prepared.X, prepared.objective, prepared.kernel, options)
+        n_outputs = len(prepared.targets)
+        plan = plan_fit(prepared.X, prepared.objective, prepared.kernel, options, n_outputs)
     fits: list[Fit] = []
     while plan is not None:
         stated = state(prepared, plan, options, request, None if fits else start)
@@ -112,7 +114,7 @@ class Stated:
 
 def state(prepared, plan, options, request, start) -> Stated:
     """Return the problems that a plan asks for."""
-    if plan.landmarks:
+    if plan.design == "landmarks":
         stage, begins = grow_landmarks(prepared, options, plan, request.held_out_error)
         return Stated(stage.design, stage.problems, begins, landmarks=stage.landmarks)
     made = make_design(
