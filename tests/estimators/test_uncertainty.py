@@ -191,8 +191,8 @@ def test_past_a_size_models_are_those_of_folds(monkeypatch):
     models = [ODMRegressor(), LinearODMRegressor(), ODMClassifier(calibration="sigmoid")]
     closed = [model.fit(X, y) for model in models[:2]]
     expected = [model.predict_interval(new)[1] for model in closed]
-    monkeypatch.setattr(plan, "_CLOSED_FORM_ACTIVE_UP_TO", 10)
-    monkeypatch.setattr(plan, "_CLOSED_FORM_FEATURES_UP_TO", 2)
+    monkeypatch.setattr(plan, "_INVERTED_ONCE_UP_TO", 10)
+    monkeypatch.setattr(plan, "_INVERTED_UP_TO", 2)
     for model, by_samples in zip(closed, expected, strict=True):
         by_folds = model.predict_interval(new)[1]
         assert 0 < np.abs(by_folds - by_samples).mean() < 0.5

@@ -295,15 +295,16 @@ def _interior_point(case):
     n_samples, n_features = case.X.shape
     order = min(n_samples, n_features) if case.is_linear else n_samples
     gram = RATES.factored * n_samples * n_features * order / 2 if case.is_linear else 0.0
-    steps = INTERIOR_STEPS * (factorise(order) + (0.0 if case.is_wide else gram))
+    each = RATES.step + factorise(order) + (0.0 if case.is_wide else gram)
+    steps = INTERIOR_STEPS * each
     values = gram if case.is_linear else case.values()
     return values + case.n_outputs * steps, 24.0 * order**2
 
 
 def _box_descent_on_gram(case):
     order = case.X.shape[0]
-    # The matrix and two faces.
-    seconds = 3 * factorise(order) + NEWTON_STEPS * RATES.step / 2
+    # The matrix and two faces; looking for faces takes as many steps as an interior point.
+    seconds = 3 * factorise(order) + INTERIOR_STEPS * RATES.step
     epochs = LINEAR_EPOCHS * order**2 * DOUBLE.itemsize * RATES.byte
     return case.values() + case.n_outputs * (seconds + epochs), 24.0 * order**2
 
