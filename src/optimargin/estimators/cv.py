@@ -4,6 +4,7 @@ from abc import abstractmethod
 from copy import copy
 from dataclasses import replace
 from functools import partial, wraps
+from inspect import signature
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -31,12 +32,11 @@ from optimargin.designs import canonical
 from optimargin.estimators._base import BaseLearner, Estimator
 from optimargin.estimators._callbacks import FitTasks, with_callbacks
 from optimargin.estimators._classifier import (
-    CLASS_WEIGHT,
     Classifier,
     HeldOutDecision,
     no_probabilities,
 )
-from optimargin.estimators._forms import KERNEL_CONSTRAINTS, LandmarkForm
+from optimargin.estimators._forms import LandmarkForm
 from optimargin.estimators._relevance import Relevance, relevance_of
 from optimargin.kernels import KernelChoice
 from optimargin.objectives import Objective
@@ -82,6 +82,37 @@ class BaseSelectionCV(Estimator):
     A subclass says which objective is tuned, by which estimator it is fitted, and what held-out
     decision values are worth. For every parameter ``p`` of the objective it has a parameter
     ``ps``, the grid.
+
+    Parameters
+    ----------
+    max_time : float, default=None
+        Seconds after which the search without a grid looks at no further point. The final fit
+        comes after it.
+    n_jobs : int, default=None
+        The number of threads for a grid, which work on its widths and folds. The search without
+        a grid does not use them: most of its points follow from the ones before, and above
+        1000 samples a point keeps the threads of BLAS busy by itself.
+    verbose : int, default=0
+        Above zero, progress and the time left are written to standard error.
+    random_state : int, RandomState instance or None, default=0
+        Deals samples out to folds and places the first points of the search. The default
+        makes fits reproducible.
+
+    Attributes
+    ----------
+    best_params_ : dict
+        The chosen parameters by name.
+    best_score_ : float
+        The held-out score of the chosen point.
+    best_index_ : int
+        Its place in `cv_results_`.
+    cv_results_ : dict of ndarray
+        One entry per point, ready for a data frame: ``params``, ``param_C1``, ...,
+        ``mean_test_score``, ``rank_test_score`` and, with `cv` and a grid,
+        ``split0_test_score``, ... and ``std_test_score``. Without a grid ``is_finalist`` marks
+        the points that were judged once more; they rank before all others. After an interrupt
+        it holds what was computed until then; an estimator that was fitted before keeps that
+        model instead.
     """
 
     objective_type: type[Objective]
@@ -91,7 +122,6 @@ class BaseSelectionCV(Estimator):
     max_time: float | None = None  # unless a subclass has it as a parameter
 
     _parameter_constraints: dict = {
-        "fit_intercept": ["boolean"],
         "cv": ["cv_object"],
         "scoring": [str, callable, Criterion, None],
         "max_evals": [Interval(Integral, 1, None, closed="left")],
@@ -99,10 +129,16 @@ class BaseSelectionCV(Estimator):
         "max_time": [Interval(Real, 0, None, closed="neither"), None],
         "n_jobs": [Integral, None],
         "verbose": ["verbose"],
-        "tol": [Interval(Real, 0, None, closed="neither")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
         "random_state": ["random_state"],
     }
+
+    def __init_subclass__(cls, **kwargs):
+        super().__init_subclass__(**kwargs)
+        # What is passed on to the estimator that is tuned may be what it may be there.
+        passed_on = getattr(getattr(cls, "_tuned", None), "_parameter_constraints", {})
+        names = signature(cls.__init__).parameters
+        shared = {name: passed_on[name] for name in passed_on if name in names}
+        cls._parameter_constraints = shared | cls._parameter_constraints
 
     @abstractmethod
     def _default_criterion(self, has_grid) -> Criterion:
@@ -406,13 +442,15 @@ class BaseSelectionCV(Estimator):
 
 
 class ClassifierCV(ClassifierMixin, BaseSelectionCV):
-    """A classifier that chooses its own parameters."""
+    """A classifier that chooses its own parameters.
+
+    Attributes
+    ----------
+    held_out_score_ : float
+        The accuracy of held-out predictions at the chosen point, whatever it was chosen by.
+    """
 
     _task_type = Classification
-    _parameter_constraints: dict = {
-        **BaseSelectionCV._parameter_constraints,
-        "class_weight": CLASS_WEIGHT,
-    }
 
     def _default_criterion(self, has_grid):
         return Accuracy() if has_grid else SmoothAccuracy()
@@ -538,13 +576,17 @@ def _look_for_penalty(est, every, random_state, findings, criterion, clock):
 
 
 class KernelSelectionCV(Relevance, BaseSelectionCV):
-    """What estimators with a kernel add: widths, and coefficients where it is linear."""
+    """What estimators with a kernel add: widths, and coefficients where it is linear.
+
+    Parameters
+    ----------
+    gammas : array-like, default=None
+        The values of `gamma`, for the kernels "rbf", "poly" and "sigmoid".
+    """
 
     _parameter_constraints: dict = {
-        **BaseSelectionCV._parameter_constraints,
         "gammas": ["array-like", None],
         "widths": GRID,
-        **{name: KERNEL_CONSTRAINTS[name] for name in ("kernel", "degree", "coef0")},
     }
 
     def _kernel_choice(self):

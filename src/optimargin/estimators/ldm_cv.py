@@ -1,5 +1,7 @@
 """LDM classifiers that choose their own parameters."""
 
+from optimargin.estimators._base import keeps_parameters
+from optimargin.estimators._documentation import described
 from optimargin.estimators.cv import GRID, ClassifierCV, KernelSelectionCV, forwarded
 from optimargin.estimators.ldm import LDMClassifier, LinearLDMClassifier
 from optimargin.objectives import LDM
@@ -10,7 +12,6 @@ class _LDMSelectionCV(ClassifierCV):
 
     objective_type = LDM
     _parameter_constraints: dict = {
-        **ClassifierCV._parameter_constraints,
         "Cs": GRID,
         "lambda1s": GRID,
         "lambda2s": GRID,
@@ -19,6 +20,7 @@ class _LDMSelectionCV(ClassifierCV):
     loo_error_bound = forwarded(LDMClassifier.loo_error_bound)
 
 
+@described(LDMClassifier)
 class LDMClassifierCV(KernelSelectionCV, _LDMSelectionCV):
     """Kernel large margin distribution machine that chooses its own parameters.
 
@@ -34,13 +36,11 @@ class LDMClassifierCV(KernelSelectionCV, _LDMSelectionCV):
         The values of `C`, `lambda1` and `lambda2`. When none of the grids is given there is no
         grid. When some are, the others are the paper's: 10, 50, 100 for `C` and 2^-8, 2^-7,
         ..., 2^-2 for the others. ``LDMClassifierCV(Cs="paper")`` is the paper's whole grid.
-    gammas : array-like, default=None
-        The values of `gamma`, for the kernels "rbf", "poly" and "sigmoid".
+    gammas
     widths : array-like or "paper", default=None
         For the RBF kernel instead of `gammas`: widths as multiples of the mean distance of the
         samples; see `ODMClassifierCV`.
     kernel, degree, coef0, fit_intercept, solver, tol, max_iter, class_weight
-        As in `LDMClassifier`.
     cv : int, cross-validation generator or iterable, default=None
         The folds. None means stratified 5-fold, as in scikit-learn. `class_weight` is applied
         anew in each.
@@ -52,16 +52,10 @@ class LDMClassifierCV(KernelSelectionCV, _LDMSelectionCV):
         The search without a grid and without `cv` uses at most so many samples, drawn from
         each class alike, and of kernels at most 736 of two classes, 510 of three and 340 of ten.
         The chosen model is always fitted to all samples.
-    max_time : float, default=None
-        As in `ODMClassifierCV`.
-    n_jobs : int, default=None
-        The number of threads for a grid, which work on its widths and folds. The search without
-        a grid does not use them: most of its points follow from the ones before, and above
-        1000 samples a point keeps the threads of BLAS busy by itself.
-    verbose : int, default=0
-        Above zero, progress and the time left are written to standard error.
-    random_state : int, RandomState instance or None, default=0
-        Places the first points of the search. The default makes fits reproducible.
+    max_time
+    n_jobs
+    verbose
+    random_state
 
     Attributes
     ----------
@@ -70,7 +64,6 @@ class LDMClassifierCV(KernelSelectionCV, _LDMSelectionCV):
     gamma_ : float
         The chosen kernel parameter, for kernels that have one.
     best_params_, held_out_score_, best_score_, best_index_, cv_results_
-        As in `ODMClassifierCV`.
     best_estimator_ : LDMClassifier
         The refitted classifier, whose fitted attributes (``classes_``, ``support_``,
         ``dual_coef_``, ...) are attributes of this object, too.
@@ -98,12 +91,8 @@ class LDMClassifierCV(KernelSelectionCV, _LDMSelectionCV):
     """
 
     _tuned = LDMClassifier
-    _parameter_constraints: dict = {
-        **_LDMSelectionCV._parameter_constraints,
-        **KernelSelectionCV._parameter_constraints,
-        "solver": LDMClassifier._parameter_constraints["solver"],
-    }
 
+    @keeps_parameters
     def __init__(
         self,
         Cs=None,
@@ -129,29 +118,10 @@ class LDMClassifierCV(KernelSelectionCV, _LDMSelectionCV):
         class_weight=None,
         random_state=0,
     ):
-        self.Cs = Cs
-        self.lambda1s = lambda1s
-        self.lambda2s = lambda2s
-        self.gammas = gammas
-        self.widths = widths
-        self.kernel = kernel
-        self.degree = degree
-        self.coef0 = coef0
-        self.fit_intercept = fit_intercept
-        self.cv = cv
-        self.scoring = scoring
-        self.max_evals = max_evals
-        self.max_samples = max_samples
-        self.max_time = max_time
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.class_weight = class_weight
-        self.random_state = random_state
+        """Keep the parameters."""
 
 
+@described(LinearLDMClassifier, LDMClassifierCV)
 class LinearLDMClassifierCV(_LDMSelectionCV):
     """Linear large margin distribution machine that chooses its own parameters.
 
@@ -160,23 +130,18 @@ class LinearLDMClassifierCV(_LDMSelectionCV):
 
     Parameters
     ----------
-    Cs, lambda1s, lambda2s : array-like or "paper", default=None
-        As in `LDMClassifierCV`.
+    Cs, lambda1s, lambda2s
     fit_intercept, solver, tol, max_iter, class_weight
-        As in `LinearLDMClassifier`.
     cv, scoring, max_evals, n_jobs, verbose, random_state
-        As in `LDMClassifierCV`.
     max_samples : int or None, default=20000
         As in `LDMClassifierCV`.
-    max_time : float, default=None
-        As in `ODMClassifierCV`.
+    max_time
 
     Attributes
     ----------
     C_, lambda1_, lambda2_ : float
         The chosen parameters.
     best_params_, held_out_score_, best_score_, best_index_, cv_results_
-        As in `ODMClassifierCV`.
     best_estimator_ : LinearLDMClassifier
         The refitted classifier, whose fitted attributes (``coef_``, ``intercept_``, ...) are
         attributes of this object, too.
@@ -195,11 +160,8 @@ class LinearLDMClassifierCV(_LDMSelectionCV):
     """
 
     _tuned = LinearLDMClassifier
-    _parameter_constraints: dict = {
-        **_LDMSelectionCV._parameter_constraints,
-        "solver": LinearLDMClassifier._parameter_constraints["solver"],
-    }
 
+    @keeps_parameters
     def __init__(
         self,
         Cs=None,
@@ -220,19 +182,4 @@ class LinearLDMClassifierCV(_LDMSelectionCV):
         class_weight=None,
         random_state=0,
     ):
-        self.Cs = Cs
-        self.lambda1s = lambda1s
-        self.lambda2s = lambda2s
-        self.fit_intercept = fit_intercept
-        self.cv = cv
-        self.scoring = scoring
-        self.max_evals = max_evals
-        self.max_samples = max_samples
-        self.max_time = max_time
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.class_weight = class_weight
-        self.random_state = random_state
+        """Keep the parameters."""

@@ -1,7 +1,8 @@
 """ODM classifiers that choose their own parameters."""
 
-from optimargin.estimators._classifier import CALIBRATION, MULTI_CLASS, check_calibrated
-from optimargin.estimators._forms import EXACT_OR_LANDMARKS
+from optimargin.estimators._base import keeps_parameters
+from optimargin.estimators._classifier import check_calibrated
+from optimargin.estimators._documentation import described
 from optimargin.estimators._relevance import RELEVANCE
 from optimargin.estimators._words import available_where
 from optimargin.estimators.cv import GRID, ClassifierCV, KernelSelectionCV, forwarded
@@ -14,9 +15,6 @@ class _ODMSelectionCV(ClassifierCV):
 
     objective_type = ODM
     _parameter_constraints: dict = {
-        **ClassifierCV._parameter_constraints,
-        **CALIBRATION,
-        **MULTI_CLASS,
         "C1s": GRID,
         "C2s": GRID,
         "Ds": GRID,
@@ -33,6 +31,7 @@ class _ODMSelectionCV(ClassifierCV):
     loo_error_bound = forwarded(ODMClassifier.loo_error_bound)
 
 
+@described(ODMClassifier)
 class ODMClassifierCV(KernelSelectionCV, _ODMSelectionCV):
     """Kernel optimal margin distribution machine that chooses its own parameters.
 
@@ -48,15 +47,13 @@ class ODMClassifierCV(KernelSelectionCV, _ODMSelectionCV):
         The values of `C1`, `C2` and `D`. When none of the grids is given there is no grid.
         When some are, the others are the paper's: 1, 2, 4, ..., 1024 for `C1` and `C2`, and
         0, 0.1, ..., 0.5 for `D`. ``ODMClassifierCV(C1s="paper")`` is the paper's whole grid.
-    gammas : array-like, default=None
-        The values of `gamma`, for the kernels "rbf", "poly" and "sigmoid".
+    gammas
     widths : array-like or "paper", default=None
         For the RBF kernel instead of `gammas`: widths s in ``exp(-|x - z|^2 / (2 s^2))`` as
         multiples of the mean distance of the samples. The paper's are 1/4, 1/2, 1, 2, 4.
         Other kernels with a `gamma` have ``gamma="scale"`` unless `gammas` are given.
-    kernel, degree, coef0, fit_intercept, solver, approximation, n_components, cache_size, \
-            tol, max_iter, class_weight, multi_class
-        As in `ODMClassifier`.
+    kernel, degree, coef0, fit_intercept, solver, approximation, n_components, cache_size, tol
+    max_iter, class_weight, multi_class
     cv : int, cross-validation generator or iterable, default=None
         None: closed form, without refitting; leave-one-out with a grid, stratified 5-fold without,
         repeated three times where there are few samples. Otherwise each fold is fitted, and
@@ -85,23 +82,15 @@ class ODMClassifierCV(KernelSelectionCV, _ODMSelectionCV):
         class alike. Past 300 samples (700 of several classes) the search approximates the RBF
         kernel by landmarks. A linear kernel is searched as by `LinearODMClassifierCV`, other
         kernels on at most 2000 samples. The chosen model is always fitted to all samples.
-    max_time : float, default=None
-        Seconds after which the search without a grid looks at no further point. The final fit
-        comes after it.
-    n_jobs : int, default=None
-        The number of threads for a grid, which work on its widths and folds. The search without
-        a grid does not use them: most of its points follow from the ones before, and above
-        1000 samples a point keeps the threads of BLAS busy by itself.
-    verbose : int, default=0
-        Above zero, progress and the time left are written to standard error.
+    max_time
+    n_jobs
+    verbose
     calibration : {"sigmoid", "isotonic", "temperature"} or None, default="sigmoid"
         As in `ODMClassifier`; by held-out values that the search has at hand, of all samples or of
         some (those that widths were not found on, or those that chose the penalty of a linear
         model). Where a shift of the threshold makes a given `scoring` worse, the map is that of
         "temperature", which has none; probabilities are then less exact.
-    random_state : int, RandomState instance or None, default=0
-        Deals samples out to folds and places the first points of the search. The default
-        makes fits reproducible.
+    random_state
 
     Attributes
     ----------
@@ -115,14 +104,7 @@ class ODMClassifierCV(KernelSelectionCV, _ODMSelectionCV):
     feature_importances_ : ndarray of shape (n_features,)
         The relevance of each feature, where `relevance` has found widths: its share of the mean
         squared distance, in widths, between samples. They sum to one.
-    best_params_ : dict
-        The chosen parameters by name.
-    held_out_score_ : float
-        The accuracy of held-out predictions at the chosen point, whatever it was chosen by.
-    best_score_ : float
-        The held-out score of the chosen point.
-    best_index_ : int
-        Its place in `cv_results_`.
+    best_params_, held_out_score_, best_score_, best_index_
     cv_results_ : dict of ndarray
         One entry per point, ready for a data frame: ``params``, ``param_C1``, ...,
         ``mean_test_score``, ``rank_test_score`` and, with `cv` and a grid,
@@ -160,13 +142,9 @@ class ODMClassifierCV(KernelSelectionCV, _ODMSelectionCV):
     """
 
     _tuned = ODMClassifier
-    _parameter_constraints: dict = {
-        **_ODMSelectionCV._parameter_constraints,
-        **KernelSelectionCV._parameter_constraints,
-        **RELEVANCE,
-        **EXACT_OR_LANDMARKS,
-    }
+    _parameter_constraints: dict = RELEVANCE
 
+    @keeps_parameters
     def __init__(
         self,
         C1s=None,
@@ -198,35 +176,10 @@ class ODMClassifierCV(KernelSelectionCV, _ODMSelectionCV):
         calibration="sigmoid",
         random_state=0,
     ):
-        self.C1s = C1s
-        self.C2s = C2s
-        self.Ds = Ds
-        self.gammas = gammas
-        self.widths = widths
-        self.kernel = kernel
-        self.degree = degree
-        self.coef0 = coef0
-        self.fit_intercept = fit_intercept
-        self.cv = cv
-        self.scoring = scoring
-        self.max_evals = max_evals
-        self.relevance = relevance
-        self.max_samples = max_samples
-        self.max_time = max_time
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.solver = solver
-        self.approximation = approximation
-        self.n_components = n_components
-        self.cache_size = cache_size
-        self.tol = tol
-        self.max_iter = max_iter
-        self.class_weight = class_weight
-        self.multi_class = multi_class
-        self.calibration = calibration
-        self.random_state = random_state
+        """Keep the parameters."""
 
 
+@described(LinearODMClassifier, ODMClassifierCV)
 class LinearODMClassifierCV(_ODMSelectionCV):
     """Linear optimal margin distribution machine that chooses its own parameters.
 
@@ -234,11 +187,10 @@ class LinearODMClassifierCV(_ODMSelectionCV):
 
     Parameters
     ----------
-    C1s, C2s, Ds : array-like or "paper", default=None
-        As in `ODMClassifierCV`.
+    C1s, C2s, Ds
     fit_intercept, solver, tol, max_iter, class_weight, multi_class
-        As in `LinearODMClassifier`.
-    cv, scoring, max_evals, n_jobs, verbose, calibration, random_state
+    cv, scoring, max_evals, n_jobs, verbose, random_state
+    calibration : {"sigmoid", "isotonic", "temperature"} or None, default="sigmoid"
         As in `ODMClassifierCV`.
     max_samples : int or None, default=1000000
         As in `ODMClassifierCV`. Sparse rows are searched on at most 20,000 samples; past 1000
@@ -247,15 +199,13 @@ class LinearODMClassifierCV(_ODMSelectionCV):
         that is the last point of `cv_results_`. Below 20,000 samples three folds are held out one
         after the other; from there on it is one, and without `scoring` and `class_weight` the
         accuracy decides, not its smooth form.
-    max_time : float, default=None
-        As in `ODMClassifierCV`.
+    max_time
 
     Attributes
     ----------
     C1_, C2_, D_ : float
         The chosen parameters.
     best_params_, held_out_score_, best_score_, best_index_, cv_results_
-        As in `ODMClassifierCV`.
     best_estimator_ : LinearODMClassifier
         The refitted classifier, whose fitted attributes (``coef_``, ``intercept_``, ...) are
         attributes of this object, too.
@@ -274,11 +224,8 @@ class LinearODMClassifierCV(_ODMSelectionCV):
     """
 
     _tuned = LinearODMClassifier
-    _parameter_constraints: dict = {
-        **_ODMSelectionCV._parameter_constraints,
-        "solver": LinearODMClassifier._parameter_constraints["solver"],
-    }
 
+    @keeps_parameters
     def __init__(
         self,
         C1s=None,
@@ -301,21 +248,4 @@ class LinearODMClassifierCV(_ODMSelectionCV):
         calibration="sigmoid",
         random_state=0,
     ):
-        self.C1s = C1s
-        self.C2s = C2s
-        self.Ds = Ds
-        self.fit_intercept = fit_intercept
-        self.cv = cv
-        self.scoring = scoring
-        self.max_evals = max_evals
-        self.max_samples = max_samples
-        self.max_time = max_time
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.class_weight = class_weight
-        self.multi_class = multi_class
-        self.calibration = calibration
-        self.random_state = random_state
+        """Keep the parameters."""

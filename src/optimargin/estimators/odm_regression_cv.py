@@ -6,9 +6,10 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from optimargin.estimators._forms import EXACT_OR_LANDMARKS
+from optimargin.estimators._base import keeps_parameters
+from optimargin.estimators._documentation import described
 from optimargin.estimators.cv import BaseSelectionCV, KernelSelectionCV, forwarded
-from optimargin.estimators.odm_regression import EPSILON, LinearODMRegressor, ODMRegressor
+from optimargin.estimators.odm_regression import LinearODMRegressor, ODMRegressor
 from optimargin.held_out.outliers import far_from_held_out
 from optimargin.objectives import ODMRegression
 from optimargin.selection.criteria import AbsoluteError, ExpectileError
@@ -31,11 +32,9 @@ class _ODMRegressorCV(RegressorMixin, BaseSelectionCV):
     objective_type = ODMRegression
     _task_type = Regression
     _parameter_constraints: dict = {
-        **BaseSelectionCV._parameter_constraints,
         "C1s": _VALUES,
         "C2s": _VALUES,
         "epsilons": _VALUES,
-        "epsilon": EPSILON,
         "expectile": [Interval(Real, 0, 1, closed="neither")],
         "outliers": [StrOptions({"trim"}), None],
     }
@@ -86,6 +85,7 @@ class _ODMRegressorCV(RegressorMixin, BaseSelectionCV):
     kfold_prediction = forwarded(ODMRegressor.kfold_prediction)
 
 
+@described(ODMRegressor)
 class ODMRegressorCV(KernelSelectionCV, _ODMRegressorCV):
     """Kernel regression with a band loss that chooses its own parameters.
 
@@ -105,8 +105,7 @@ class ODMRegressorCV(KernelSelectionCV, _ODMRegressorCV):
         The values of `C2`. None ties it to `C1` by `expectile`.
     epsilons : array-like, default=None
         The values of `epsilon`, in the units of y. None keeps `epsilon`.
-    gammas : array-like, default=None
-        The values of `gamma`, for the kernels "rbf", "poly" and "sigmoid".
+    gammas
     widths : array-like, default=None
         For the RBF kernel instead of `gammas`: widths s in ``exp(-|x - z|^2 / (2 s^2))`` as
         multiples of the mean distance of the samples; 1/4, 1/2, 1, 2, 4 when neither is given.
@@ -121,9 +120,8 @@ class ODMRegressorCV(KernelSelectionCV, _ODMRegressorCV):
         deviations (1.4826 times the median absolute residual) are left out, and parameters are
         chosen again, until none is left, at most five times. For data with gross errors in y;
         on clean data with heavy tails it costs accuracy.
-    kernel, degree, coef0, fit_intercept, solver, approximation, n_components, cache_size, \
-            tol, max_iter
-        As in `ODMRegressor`.
+    kernel, degree, coef0, fit_intercept, solver, approximation, n_components, cache_size, tol
+    max_iter
     cv : int, cross-validation generator or iterable, default=None
         None: closed form, without refitting; leave-one-out with a grid, three times repeated
         5-fold without. Otherwise each fold is fitted.
@@ -138,15 +136,10 @@ class ODMRegressorCV(KernelSelectionCV, _ODMRegressorCV):
     max_samples : int or None, default=100000
         The search without a grid and without `cv` uses at most so many samples, drawn at random.
         The chosen model is always fitted to all samples.
-    max_time : float, default=None
-        As in `ODMClassifierCV`.
-    n_jobs : int, default=None
-        The number of threads for a grid, which work on its widths and folds.
-    verbose : int, default=0
-        Above zero, progress and the time left are written to standard error.
-    random_state : int, RandomState instance or None, default=0
-        Deals samples out to folds and places the first points of the search. The default
-        makes fits reproducible.
+    max_time
+    n_jobs
+    verbose
+    random_state
 
     Attributes
     ----------
@@ -154,24 +147,14 @@ class ODMRegressorCV(KernelSelectionCV, _ODMRegressorCV):
         The chosen parameters.
     gamma_ : float
         The chosen kernel parameter, for kernels that have one.
-    best_params_ : dict
-        The chosen parameters by name.
+    best_params_
     held_out_score_ : float
         The R² of held-out predictions at the chosen point, whatever it was chosen by.
     oob_prediction_ : ndarray of shape (n_samples,) or (n_samples, n_targets)
         Held-out predictions of the training samples at the chosen point, averaged over repeats
         of the folds; absent where the search saw a part of the samples.
-    best_score_ : float
-        The held-out score of the chosen point.
-    best_index_ : int
-        Its place in `cv_results_`.
-    cv_results_ : dict of ndarray
-        One entry per point, ready for a data frame: ``params``, ``param_C1``, ...,
-        ``mean_test_score``, ``rank_test_score`` and, with `cv` and a grid,
-        ``split0_test_score``, ... and ``std_test_score``. Without a grid ``is_finalist`` marks
-        the points that were judged once more; they rank before all others. After an interrupt
-        it holds what was computed until then; an estimator that was fitted before keeps that
-        model instead.
+    best_score_, best_index_
+    cv_results_
     outliers_ : ndarray of shape (n_outliers,)
         Indices of the samples that were left out, with ``outliers="trim"``.
     best_estimator_ : ODMRegressor
@@ -200,13 +183,9 @@ class ODMRegressorCV(KernelSelectionCV, _ODMRegressorCV):
     """
 
     _tuned = ODMRegressor
-    _parameter_constraints: dict = {
-        **_ODMRegressorCV._parameter_constraints,
-        **KernelSelectionCV._parameter_constraints,
-        "widths": _VALUES,
-        **EXACT_OR_LANDMARKS,
-    }
+    _parameter_constraints: dict = {"widths": _VALUES}
 
+    @keeps_parameters
     def __init__(
         self,
         C1s=None,
@@ -237,34 +216,10 @@ class ODMRegressorCV(KernelSelectionCV, _ODMRegressorCV):
         max_iter=1000,
         random_state=0,
     ):
-        self.C1s = C1s
-        self.C2s = C2s
-        self.epsilons = epsilons
-        self.gammas = gammas
-        self.widths = widths
-        self.epsilon = epsilon
-        self.expectile = expectile
-        self.outliers = outliers
-        self.kernel = kernel
-        self.degree = degree
-        self.coef0 = coef0
-        self.fit_intercept = fit_intercept
-        self.cv = cv
-        self.scoring = scoring
-        self.max_evals = max_evals
-        self.max_samples = max_samples
-        self.max_time = max_time
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.solver = solver
-        self.approximation = approximation
-        self.n_components = n_components
-        self.cache_size = cache_size
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
+        """Keep the parameters."""
 
 
+@described(LinearODMRegressor, ODMRegressorCV)
 class LinearODMRegressorCV(_ODMRegressorCV):
     """Linear regression with a band loss that chooses its own parameters.
 
@@ -272,25 +227,19 @@ class LinearODMRegressorCV(_ODMRegressorCV):
 
     Parameters
     ----------
-    C1s, C2s, epsilons : array-like, default=None
-        As in `ODMRegressorCV`.
+    C1s, C2s, epsilons
     epsilon, expectile, outliers
-        As in `ODMRegressorCV`.
     fit_intercept, solver, tol, max_iter
-        As in `LinearODMRegressor`.
     cv, scoring, max_evals, n_jobs, verbose, random_state
-        As in `ODMRegressorCV`.
     max_samples : int or None, default=1000000
         As in `LinearODMClassifierCV`.
-    max_time : float, default=None
-        As in `ODMClassifierCV`.
+    max_time
 
     Attributes
     ----------
     C1_, C2_, epsilon_ : float
         The chosen parameters.
     best_params_, held_out_score_, oob_prediction_, best_score_, best_index_, cv_results_, outliers_
-        As in `ODMRegressorCV`.
     best_estimator_ : LinearODMRegressor
         The refitted regressor, whose fitted attributes (``coef_``, ``intercept_``, ...) are
         attributes of this object, too.
@@ -309,11 +258,8 @@ class LinearODMRegressorCV(_ODMRegressorCV):
     """
 
     _tuned = LinearODMRegressor
-    _parameter_constraints: dict = {
-        **_ODMRegressorCV._parameter_constraints,
-        "solver": LinearODMRegressor._parameter_constraints["solver"],
-    }
 
+    @keeps_parameters
     def __init__(
         self,
         C1s=None,
@@ -336,21 +282,4 @@ class LinearODMRegressorCV(_ODMRegressorCV):
         max_iter=1000,
         random_state=0,
     ):
-        self.C1s = C1s
-        self.C2s = C2s
-        self.epsilons = epsilons
-        self.epsilon = epsilon
-        self.expectile = expectile
-        self.outliers = outliers
-        self.fit_intercept = fit_intercept
-        self.cv = cv
-        self.scoring = scoring
-        self.max_evals = max_evals
-        self.max_samples = max_samples
-        self.max_time = max_time
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
+        """Keep the parameters."""
