@@ -245,16 +245,33 @@ class Case:
 def case(name, columns, filled):
     """Return the case of a row on data of a shape, with the answers that all cells must give."""
     row = ROWS[name]
-    case = Case(row, *_data(row, COLUMNS[columns], FILLED[filled]))
-    case.answers.update(ask(case, case.fitted("C-64"), "C-64"))
-    return case
-
-
-def _data(row, n_features, n_filled):
+    n_features, n_filled = COLUMNS[columns], FILLED[filled]
     rng = np.random.default_rng([n_features, n_filled or 0, n_filled is None])
+    return made(row, n_features, n_filled, 0.2 if n_features < 100 else 0.05, rng)
+
+
+def made(row, n_features, n_filled, share, rng):
+    """Return the case of a row on random data.
+
+    Parameters
+    ----------
+    row : Row
+    n_features : int
+    n_filled : int or None
+        How many columns have no zeros; None means all.
+    share : float
+        Of the other columns that is not zero.
+    rng : Generator
+    """
+    here = Case(row, *_data(row, n_features, n_filled, share, rng))
+    here.answers.update(ask(here, here.fitted("C-64"), "C-64"))
+    return here
+
+
+def _data(row, n_features, n_filled, share, rng):
     X = rng.normal(size=(N_TRAINING + N_NEW, n_features)) + 1.0
     if n_filled is not None:
-        is_zero = rng.random(X.shape) > (0.2 if n_features < 100 else 0.05)
+        is_zero = rng.random(X.shape) > share
         is_zero[:, :n_filled] = False
         X[is_zero] = 0.0
         X[:, :n_filled] += 3.0
@@ -286,6 +303,8 @@ def gone(model, route, case, container):
     return model
 
 
+JUMPING = ("p_values", "loo_error_bound")
+"""Answers that count, or divide by, what rounding may move to the other side."""
 METHODS = ("decision_function", "predict", "predict_proba", "score_samples", "p_values")
 AGAIN = (
     "loo_decision_function",
@@ -381,9 +400,16 @@ def tolerance(row, cell):
     return (row.single, row.single) if is_single else (row.same, row.digits)
 
 
-def check_cells(name, columns, filled, cells):
-    """Check that the answers in cells with one container of training rows are those of the case."""
-    here = case(name, columns, filled)
+def check_cells(here, cells, exact=np.inf):
+    """Check that the answers in cells with one container of training rows are those of a case.
+
+    Parameters
+    ----------
+    here : Case
+    cells : list of Cell
+    exact : float
+        Answers that jump are compared where no more digits than these are lost.
+    """
     model = here.fitted(cells[0].fit)
     same = ask(here, model, "C-64", again=False)
     asked = {}
@@ -397,7 +423,9 @@ def check_cells(name, columns, filled, cells):
         for found, expected, digits in zip((own, said), (same, here.answers), limits, strict=True):
             worst = differences(found, expected)
             worst = {method: by for method, by in worst.items() if not by <= digits}
-            assert not worst, f"{name}, {columns} columns, {filled} filled, {cell}: {worst}"
+            if digits > exact:
+                worst = {method: by for method, by in worst.items() if method not in JUMPING}
+            assert not worst, f"{cell}: {worst}"
 
 
 @contextmanager

@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
+from optimargin import LinearODMClassifier, ODMClassifier
 from optimargin.conformal import check_levels, conforming, conformities, intervals, quantiles
 
 pytestmark = [pytest.mark.quick, pytest.mark.numbers]
@@ -71,3 +73,26 @@ def test_bad_levels_are_named(level):
 def test_good_levels_become_an_array():
     assert check_levels(0.9).shape == (1,)
     assert check_levels([0.8, 0.9]).shape == (2,)
+
+
+def test_ties_conform_however_they_are_rounded():
+    own = np.linspace(-1, 1, 9)
+    rng = np.random.default_rng(0)
+    for scale in (1.0, 1e-4, 1e6):
+        for digits in (1e-8, 1e-15):
+            new = scale * (np.tile(own, (20, 1)) + digits * rng.uniform(-1, 1, (20, 9)))
+            assert conforming(new, scale * own, np.ones(9), np.full(1, 0.1)).all()
+        less = scale * (own - 1e-5)
+        assert not conforming(less[None], scale * own, np.ones(9), LEVELS).any(axis=0)[:2].any()
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("kind", [LinearODMClassifier, ODMClassifier])
+def test_sets_of_the_samples_themselves_do_not_depend_on_rounding(kind, dtype, n_classes):
+    rng = np.random.default_rng(1)
+    X = rng.integers(-3, 4, size=(60, 2)) / 2.0  # many rows are equal
+    y = (X[:, 0] + rng.normal(size=60) > 0).astype(int) + (X[:, 1] > 0) * (n_classes > 2)
+    model = kind(C1=20.0, C2=20.0, D=0.0).fit(X.astype(dtype), y)
+    expected = clone(model).fit(X, y).predict_set(X, LEVELS)[1]
+    np.testing.assert_array_equal(model.predict_set(X, LEVELS)[1], expected)

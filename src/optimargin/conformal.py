@@ -12,7 +12,8 @@ with alpha = 1 - level, for exchangeable samples and a model whose parameters we
 them; "plus" covers near 1 - alpha in practice. A set of classes holds those that conform: with
 c_i the held-out conformity of sample i with its own class, class k is in the set at x ("plus")
 unless c_i > c_-i(x, k) for at least ``level (n + 1)`` of the samples; "base" has the whole model
-instead of c_-i. Weights count as repetitions.
+instead of c_-i. Conformities that differ by rounding are equal: a new sample may be one of the
+others. Weights count as repetitions.
 
 References
 ----------
@@ -25,6 +26,8 @@ of inductive conformal predictors", 2012.
 from numbers import Real
 
 import numpy as np
+
+from optimargin._ties import TOLERANCE
 
 METHODS = ("plus", "minmax", "base")
 _ROUNDING = 1e-9  # of a count that should be a whole number
@@ -144,6 +147,8 @@ def conforming(new, own, weight, levels):
     -------
     conforming : ndarray of shape (n_new, n_levels), dtype bool
     """
-    above = (own > new) @ weight
+    # The size is that of own ones, or new samples would matter to each other.
+    tie = TOLERANCE * np.abs(own).max(initial=0.0)
+    above = (own > new + tie) @ weight
     needed = levels * (weight.sum() + 1)
     return above[:, None] < needed - _ROUNDING * needed

@@ -50,7 +50,7 @@ def sample_of(name):
 @every_row
 def test_a_sample_of_cells_gives_the_answers_of_the_first(name):
     for columns, filled, cells in sample_of(name):
-        check_cells(name, columns, filled, cells)
+        check_cells(case(name, columns, filled), cells)
 
 
 @pytest.mark.slow
@@ -58,7 +58,7 @@ def test_a_sample_of_cells_gives_the_answers_of_the_first(name):
 @every_row
 def test_all_cells_give_the_answers_of_the_first(name, columns, filled):
     for _, cells in groupby(cells_of(ROWS[name]), key=lambda cell: cell.fit):
-        check_cells(name, columns, filled, list(cells))
+        check_cells(case(name, columns, filled), list(cells))
 
 
 def form(container):

@@ -231,7 +231,9 @@ def _array(tree, parts, rng):
     elif which == 1:
         value = value.ravel()[: rng.integers(value.size + 1)]
     elif which == 2:
-        value = value.astype(str(rng.choice(["c16", "i8", "U5", "f2", "?", "i4", "f4"])))
+        kind = str(rng.choice(["c16", "i8", "U5", "f2", "?", "i4", "f4"]))
+        with suppress(ValueError):  # empty bytes are no number
+            value = value.astype(kind)
     elif which == 3:
         value = np.resize(value, [int(k) for k in rng.integers(0, 9, rng.integers(4))])
     else:

@@ -13,6 +13,7 @@ KINDS = {
     "kernel": "tests.fuzz.fits:kernel_fit",
     "linear": "tests.fuzz.fits:linear_fit",
     "other": "tests.fuzz.fits:other_fit",
+    "containers": "tests.fuzz.containers:containers",
     "data_files": "tests.fuzz.files:data_file",
     "model_files": "tests.fuzz.files:model_file",
     "archives": "tests.fuzz.archives:archive",

@@ -60,6 +60,9 @@ CLASSIFIERS = {
     "poly": ODMClassifier(**BAND, kernel="poly", degree=2, coef0=1.0),
     "precomputed": ODMClassifier(**BAND, kernel="precomputed", calibration="sigmoid"),
     "indefinite": ODMClassifier(**BAND, kernel="sigmoid", gamma="scale", coef0=-0.3),
+    "indefinite, pairs": ODMClassifier(
+        **BAND, kernel="sigmoid", gamma="scale", coef0=-0.3, multi_class="ovo"
+    ),
     "callable": ODMClassifier(**BAND, kernel=CauchyKernel()),
     "landmarks": ODMClassifier(**BAND, **RBF, **LANDMARKS, calibration="sigmoid"),
     "linear": LinearODMClassifier(**BAND),

@@ -75,15 +75,26 @@ def gram_matrix(kernel, X, sample_weight, max_bytes=np.inf):
     return _positive_part(K, sample_weight, shift)
 
 
+def is_decomposable(kernel, n_samples, max_bytes):
+    """Return whether a kernel matrix may be indefinite, and there is room to make it definite."""
+    if kernel.is_positive_semidefinite:
+        return False
+    return _bytes_of(kernel, n_samples, _TO_DECOMPOSE) <= max_bytes
+
+
+def _bytes_of(kernel, n_samples, n_matrices):
+    """Return what so many matrices take besides the one that the user has in memory anyway."""
+    return 8.0 * n_samples**2 * (n_matrices - kernel.is_precomputed)
+
+
 def _check_size(kernel, n_samples, n_matrices, max_bytes):
     """Raise ValueError where so many matrices of kernel values do not fit into memory."""
-    n_bytes = 8.0 * n_samples**2
-    n_given = 1 if kernel.is_precomputed else 0  # which the user has in memory anyway
-    if (n_matrices - n_given) * n_bytes > max_bytes:
+    if _bytes_of(kernel, n_samples, n_matrices) > max_bytes:
+        megabytes = ceil(_bytes_of(kernel, n_samples, _TO_DECOMPOSE) / 1e6)
         raise ValueError(
             f"The {kernel.name} kernel may not be positive semi-definite. To find out, and to make "
             f"its matrix of {n_samples} samples so, takes up to "
-            f"{ceil((_TO_DECOMPOSE - n_given) * n_bytes / 1e6)} MB, more than cache_size: set "
+            f"{megabytes} MB, more than cache_size: set "
             "cache_size to that, or use kernel='rbf', which needs less."
         )
 

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from optimargin._threads import for_each
+from optimargin.kernels.gram import gram_matrix, is_decomposable
 from optimargin.targets import LABELS
 from optimargin.training.designs import check_square
 from optimargin.training.models import Fit, KernelModel, LinearModel
@@ -12,6 +13,24 @@ from optimargin.training.plan import plan_small_pairs
 from optimargin.training.small_pairs import solve_small_pairs
 
 _SIDE_BY_SIDE_UP_TO = 3000  # samples of an output: larger ones have work for all threads
+
+
+def is_indefinite(prepared, options) -> bool:
+    """Return whether the kernel matrix of all samples has a negative part, if it fits in memory.
+
+    Parameters
+    ----------
+    prepared : Prepared
+    options : Options
+    """
+    X, kernel = prepared.X, prepared.kernel
+    if kernel is None or options.approximation is not None:
+        return False
+    if not is_decomposable(kernel, X.shape[0], options.max_bytes):
+        return False
+    if kernel.is_precomputed:
+        check_square(X)
+    return gram_matrix(kernel, X, prepared.weight, options.max_bytes).projector is not None
 
 
 def fit_own_rows(fit_together, prepared, options, start, request) -> Fit:

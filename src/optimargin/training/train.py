@@ -17,7 +17,7 @@ from optimargin.training.designs import make_design
 from optimargin.training.landmarks import grow_landmarks
 from optimargin.training.models import Fit, KernelModel, LinearModel, coefficients_of
 from optimargin.training.options import Options
-from optimargin.training.own_rows import fit_own_rows
+from optimargin.training.own_rows import fit_own_rows, is_indefinite
 from optimargin.training.plan import Plan, plan_after, plan_fit
 from optimargin.training.prepare import Request, prepare
 
@@ -56,7 +56,9 @@ def train(
     """
     request = Request() if request is None else request
     prepared = prepare(X, targets, objective, kernel, request)
-    if len(targets) > 1 and any((t.weight == 0).any() for t in prepared.targets):
+    has_own_rows = len(targets) > 1 and any((t.weight == 0).any() for t in prepared.targets)
+    # The positive part of a kernel matrix is that of all samples, for all outputs.
+    if has_own_rows and not is_indefinite(prepared, options):
         return fit_own_rows(fit_together, prepared, options, start, request)
     return fit_together(prepared, options, start, request)
 
