@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from optimargin._versions import show_versions as show_versions
+    from optimargin.estimators.explain import explain_plan as explain_plan
     from optimargin.estimators.ldm import LDMClassifier as LDMClassifier
     from optimargin.estimators.ldm import LinearLDMClassifier as LinearLDMClassifier
     from optimargin.estimators.ldm_cv import LDMClassifierCV as LDMClassifierCV
@@ -45,6 +46,7 @@ _MODULES = {
     "ODMRegressor": "estimators.odm_regression",
     "ODMRegressorCV": "estimators.odm_regression_cv",
     "OneClassODM": "estimators.one_class",
+    "explain_plan": "estimators.explain",
     "ldm_path": "selection.paths",
     "ldm_path_decision": "selection.ldm_decisions",
     "odm_path": "selection.paths",

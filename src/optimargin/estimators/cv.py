@@ -38,6 +38,7 @@ from optimargin.estimators._classifier import (
 )
 from optimargin.estimators._forms import LandmarkForm
 from optimargin.estimators._relevance import Relevance, relevance_of
+from optimargin.estimators.explain import explain_plan
 from optimargin.kernels import KernelChoice
 from optimargin.objectives import Objective
 from optimargin.selection.criteria import (
@@ -237,6 +238,8 @@ class BaseSelectionCV(Estimator):
         try:
             best = self._make_estimator(**point)
             best._validate_params()
+            if self.verbose:
+                print(f"The last fit is by {explain_plan(best, *given, weight)}")
             best._fit(*given, weight, held_out, self._score_of_held_out(data, grid is not None))
         except KeyboardInterrupt:
             self._keep(results)
