@@ -117,9 +117,10 @@ def check_scale(X, estimator_name=""):
 
     And for NaN and infinity. One pass, on all cores.
     """
-    total = check_finite(X, estimator_name)
+    total = sum_of_squares(X)
     if total <= float(np.finfo(X.dtype).max) ** 0.9:
         return total
+    assert_all_finite(X, estimator_name=estimator_name, input_name="X")
     values = X.data if issparse(X) else X
     largest = float(max(values.max(initial=0.0), -values.min(initial=0.0)))
     if largest > float(np.finfo(X.dtype).max) ** 0.45:

@@ -14,14 +14,15 @@ from joblib import cpu_count
 
 from optimargin._core._threads import max_threads
 
-# Below this many elementary operations, starting a thread takes longer than it saves.
-_WORTH_A_THREAD = 1_000_000
+# Elementary operations below which starting threads takes longer than it saves.
+_OPERATIONS_WORTH_A_THREAD = 1_000_000
 
-# Up to this many samples, a factorisation between our own loops is faster in one thread than in the
-# threads of BLAS: two pools of threads that take turns wait for each other.
+# Samples up to which a factorisation between our own loops is faster in one thread than in those of
+# BLAS: two pools of threads that take turns wait for each other.
 FACTORISE_ALONE_UP_TO = 3000
 
-_BLAS_ALONE_UP_TO = 1000  # samples whose factorisations take some milliseconds in one thread
+# Samples up to which a factorisation takes some milliseconds in one thread.
+_BLAS_ALONE_UP_TO = 1000
 
 _forked = False
 
@@ -39,7 +40,7 @@ if hasattr(os, "register_at_fork"):
 
 def n_threads_for(work: float) -> int:
     """Return the number of threads for a loop of `work` elementary operations."""
-    if _forked or work < _WORTH_A_THREAD or getattr(_this_thread, "is_worker", False):
+    if _forked or work < _OPERATIONS_WORTH_A_THREAD or getattr(_this_thread, "is_worker", False):
         return 1
     return min(max_threads(), _usable_cores())
 
@@ -48,7 +49,7 @@ def n_threads_for(work: float) -> int:
 def _usable_cores() -> int:
     """Return how many cores the process may use: by its affinity and the quota of its cgroup.
 
-    OpenMP does not know of quotas. Who sets OMP_NUM_THREADS knows better.
+    OpenMP does not know of quotas. If OMP_NUM_THREADS is set, it decides.
     """
     return max_threads() if "OMP_NUM_THREADS" in os.environ else _cores()
 
@@ -109,8 +110,8 @@ def blas_threads_for(n_samples: int) -> AbstractContextManager[None]:
     """Return a context in which BLAS uses one thread where matrices of so many rows are small.
 
     Threads of BLAS wait for each other in loops. On a busy machine, where one of two has to wait
-    for its turn, that takes far longer than the work. So it does where a quota leaves one core,
-    which BLAS does not know of.
+    for its turn, that takes far longer than the work. The same holds where a quota leaves one
+    core, which BLAS does not know of.
     """
     alone = n_samples <= _BLAS_ALONE_UP_TO or _cores() == 1
     return one_blas_thread() if alone else nullcontext()

@@ -50,7 +50,7 @@ class Loss(ABC):
     def least(self, deviation: float) -> float:
         """Return what every constant prediction of targets costs, at least; optional.
 
-        Gaps of regressors on chunks are relative to it. Zero, the default, promises nothing.
+        Gaps of regressors on chunks are relative to it. Zero, the default, is always true.
 
         Parameters
         ----------
@@ -78,7 +78,7 @@ class Loss(ABC):
     half_width: float = np.inf
     """``l'(r) >= 0`` for ``r > half_width`` and ``l'(r) <= 0`` for ``r < -half_width``.
 
-    Optional; with an intercept, chunks have no certificate unless it is finite.
+    Optional; with an intercept, fits to chunks have no certificate unless it is finite.
     """
 
     def evaluate(self, decision, target, offset=0.0):

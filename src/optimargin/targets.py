@@ -1,4 +1,4 @@
-"""What decision values are compared with: one target, orientation and weight per sample."""
+"""What decision values are compared with: a target, orientation and weight per sample."""
 
 from dataclasses import dataclass, replace
 
@@ -9,7 +9,7 @@ import numpy as np
 class Scale:
     """What the values of a target are measured in: ``y = center + unit * value``.
 
-    Problems are solved for values of unit size; what was found is then told in the units of y.
+    Problems are solved for values of unit size; solutions are then converted to the units of y.
 
     Attributes
     ----------
@@ -17,8 +17,7 @@ class Scale:
     unit : float
         A power of two, by which numbers are multiplied without rounding.
     deviation : float or None
-        The root mean square of the values, which gaps are measured by. None for labels, whose
-        size says nothing.
+        The root mean square of the values; gaps are relative to it. None for labels.
     """
 
     center: float = 0.0
@@ -39,7 +38,7 @@ LABELS = Scale()
 
 @dataclass(frozen=True)
 class Target:
-    """What one output is asked for.
+    """The targets of one output.
 
     A loss looks at the shortfall ``r = orientation * (value - f)`` of a decision value f: how far
     it falls short of its target in the direction that counts.
@@ -50,8 +49,8 @@ class Target:
     orientation : ndarray of shape (n_samples,)
         -1 or +1; may be the same array as `value`.
     weight : ndarray of shape (n_samples,)
-        Non-negative sample weights. They sum to one, or, where the output is not asked for some
-        of the samples, whose weight is then zero, to the share of the others.
+        Non-negative sample weights. They sum to one. An output that does not use some of the
+        samples has weights of zero there, and the sum is the share of the others.
     scale : Scale
         What the values are measured in.
     """
@@ -94,7 +93,7 @@ class Target:
 
 
 def shared_weight(targets) -> np.ndarray:
-    """Return the weights of the samples: those of any output that is asked for them."""
+    """Return the weights of the samples: the largest of all outputs."""
     first = targets[0].weight
     if all(target.weight is first for target in targets):
         return first

@@ -100,7 +100,7 @@ def test_rbf_of_a_row_with_itself_is_one(X):
 @pytest.mark.parametrize("worth_a_thread", [0, 10**9])
 def test_kernel_product_is_that_of_the_whole_matrix(X, Y, name, worth_a_thread, monkeypatch):
     monkeypatch.setattr("optimargin.kernels.prepared._BLOCK_ELEMENTS", 4 * len(Y))
-    monkeypatch.setattr("optimargin._threads._WORTH_A_THREAD", worth_a_thread)
+    monkeypatch.setattr("optimargin._threads._OPERATIONS_WORTH_A_THREAD", worth_a_thread)
     kernel = Kernel(name, gamma=0.4)
     V = np.random.default_rng(0).standard_normal((len(Y), 3))
     product = kernel_product(kernel, X, Y, V)

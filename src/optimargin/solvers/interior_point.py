@@ -29,10 +29,10 @@ from optimargin.problems.ldm import LDMProblem
 from optimargin.solvers.base import Solution, Solver
 from optimargin.solvers.ldm_systems import ldm_system
 
-_TO_BOUNDARY = 0.995
+_TO_BOUNDARY = 0.995  # share of the step to the boundary of the box that is taken
 _FACE_WEIGHT = 1e10  # of free variables in the equations of a face, times their curvature
-_FACE_ROUNDS = 12
-_GAP_BEFORE_FACE = 1e-9
+_FACE_ROUNDS = 12  # faces that are solved at most
+_GAP_BEFORE_FACE = 1e-9  # relative gap at which the free variables are clear
 
 
 class InteriorPoint(Solver):

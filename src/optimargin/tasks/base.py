@@ -46,7 +46,7 @@ class Task(ABC):
         """
 
     def strata(self, y):
-        """Return integers from 0, of shape (n_samples,): samples to be dealt out evenly."""
+        """Return strata, integers from 0 of shape (n_samples,), which folds share evenly."""
         return np.zeros(len(y), dtype=np.intp)
 
     @abstractmethod

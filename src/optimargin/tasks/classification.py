@@ -1,4 +1,4 @@
-"""Labels, and what decides about them."""
+"""Classification: labels become targets, and scores become labels."""
 
 from dataclasses import dataclass
 from itertools import combinations
@@ -27,8 +27,8 @@ class Classification(Task):
     class_weight : dict, "balanced" or None
         Where the factors come from.
     multi_class : {"ovr", "ovo"}
-        Several classes have one output per class, which is asked for all samples, or one per pair
-        of classes, which is asked for theirs.
+        With several classes there is one output per class, on all samples, or one per pair of
+        classes, on the samples of these two.
     """
 
     classes: np.ndarray
@@ -53,7 +53,6 @@ class Classification(Task):
         """
         if classes is None:
             classes = np.unique(y)
-            check_two_classes(classes)
         encoded = index_of(classes, y)
         totals = np.bincount(encoded, weights=sample_weight, minlength=classes.size)
         present = np.bincount(encoded, minlength=classes.size) > 0
@@ -66,6 +65,11 @@ class Classification(Task):
 
         A class that is not `present` has no weight, and needs none.
         """
+        if classes.size < 2:
+            raise ValueError(
+                f"y has one class only ({classes.tolist()[0]!r}): a classifier needs samples of at "
+                "least two classes."
+            )
         checked_total(totals.sum())
         present = np.ones(classes.size, dtype=bool) if present is None else present
         factor = _class_factors(classes, totals, class_weight, n_present=present.sum())
@@ -182,7 +186,6 @@ class Classification(Task):
     def from_parts(cls, parts, class_weight=None, multi_class="ovr", **settings):
         """Return the task of the labels of all chunks."""
         classes = np.unique(np.concatenate([labels for labels, _ in parts]))
-        check_two_classes(classes)
         check_in_memory(classes, multi_class)
         totals = np.zeros(classes.size)
         for labels, weights in parts:
@@ -217,15 +220,6 @@ def index_of(classes, y):
     if classes.size == 2:  # many times faster than a search
         return (y == classes[1]).astype(np.intp)
     return np.searchsorted(classes, y)
-
-
-def check_two_classes(classes):
-    """Raise a clear error for labels of a single class."""
-    if classes.size < 2:
-        raise ValueError(
-            f"y has one class only ({classes.tolist()[0]!r}): a classifier needs samples of at "
-            "least two classes."
-        )
 
 
 def check_in_memory(classes, multi_class):

@@ -10,9 +10,9 @@ from optimargin.tasks.base import Task, checked_total
 
 @dataclass(frozen=True)
 class OneClass(Task):
-    """Normal samples: every decision value is asked to be one.
+    """Normal samples: every target is one.
 
-    A y that comes with the data is not looked at.
+    A y that comes with the data is ignored.
 
     Attributes
     ----------
@@ -33,7 +33,7 @@ class OneClass(Task):
     @classmethod
     def of(cls, n_samples, sample_weight=None):
         """Return the task of that many samples."""
-        with np.errstate(over="ignore"):  # told by the check
+        with np.errstate(over="ignore"):  # `checked_total` raises
             total = float(n_samples if sample_weight is None else np.sum(sample_weight))
         return cls(checked_total(total))
 

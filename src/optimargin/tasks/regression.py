@@ -82,10 +82,10 @@ class Moments:
 
 @dataclass(frozen=True)
 class Regression(Task):
-    """Numbers to be predicted; several of them per sample are several outputs.
+    """Numbers to be predicted, with one output per column.
 
-    Values of unit size go to the problems. Centres are taken off only where an intercept, which
-    nothing is paid for, takes their place.
+    Values of unit size go to the problems. Centres are subtracted only where an intercept, which
+    is not penalised, takes their place.
 
     Attributes
     ----------
