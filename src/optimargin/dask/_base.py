@@ -1,7 +1,7 @@
 """The common base of the estimators over Dask collections."""
 
 from copy import copy
-from inspect import Parameter, Signature, signature
+from inspect import Parameter, Signature, cleandoc, signature
 from numbers import Real
 from typing import Any
 
@@ -9,23 +9,33 @@ import dask
 import dask.array as da
 import numpy as np
 from distributed import Client, default_client
-from sklearn.base import (
-    ClassifierMixin,
-    OutlierMixin,
-    RegressorMixin,
-    _fit_context,
-)
+from sklearn.base import ClassifierMixin, OutlierMixin, RegressorMixin, _fit_context
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from optimargin.dask._chunks import DaskChunks
 from optimargin.dask._collections import aligned_blocks, as_array, feature_names, is_frame
-from optimargin.estimators._base import Estimator
+from optimargin.estimators._base import Estimator, keeps_parameters
 from optimargin.estimators._callbacks import CALLBACKS
-from optimargin.estimators._outlier import check_no_novelty, check_novelty
+from optimargin.estimators._classifier import Classifier
+from optimargin.estimators._documentation import described
+from optimargin.estimators._outlier import OutlierDetector, check_no_novelty, check_novelty
+from optimargin.estimators._regressor import Regressor
 from optimargin.estimators._words import available_where
 
-_CLUSTER_DEFAULTS = {"client": None, "worker_timeout": 60.0}
+
+def by_blocks(method):
+    """Return a method of an estimator in memory as one of collections: lazy, block by block."""
+
+    def ask(self, X):
+        check_is_fitted(self)
+        return self._by_blocks(method.__name__, X)
+
+    summary, _, rest = cleandoc(method.__doc__).partition("\n\nExamples\n")[0].partition("\n\n")
+    rest = rest.replace("{array-like, sparse matrix}", "dask array or dataframe")
+    ask.__name__, ask.__qualname__ = method.__name__, method.__qualname__
+    ask.__doc__ = f"{summary}\n\nLazily, block by block.\n\n{rest.replace('ndarray', 'dask array')}"
+    return ask
 
 
 class DaskEstimator(Estimator):
@@ -35,16 +45,27 @@ class DaskEstimator(Estimator):
 
     Parameters
     ----------
-    of : type
-        The estimator in memory.
-    without : set of str
-        Those of its parameters that are not offered.
-    fixed : dict
-        Those of its parameters that have one value here.
-    defaults : dict
-        Those whose default is another one here.
+    kernel : {"rbf", "linear", "poly"}, default="rbf"
+        The kernel, of samples and landmarks.
+    n_components : int, default=500
+        Number of landmarks.
+    solver : {"auto", "newton", "newton_cg"}, default="auto"
+        "newton" computes Hessians, "newton_cg" products with them; "auto" chooses by the number
+        of features.
+    client : distributed.Client, default=None
+        The cluster; the current client when None.
+    worker_timeout : float, default=60.0
+        Seconds to wait for a worker when the cluster has none; then the fit ends with an error.
+
+    Attributes
+    ----------
+    support_vectors_ : {ndarray, CSR} of shape (n_components, n_features)
+        The landmarks.
+    n_rounds_ : int
+        Passes over the data, including those before the first step.
     """
 
+    _doc_link_template = ""
     _cluster_constraints: dict = {
         "client": [Client, None],
         "worker_timeout": [Interval(Real, 0, None, closed="left")],
@@ -54,7 +75,21 @@ class DaskEstimator(Estimator):
     _fixed: dict
 
     def __init_subclass__(cls, of=None, without=(), fixed=None, defaults=None, **kwargs):
+        """Give a class the parameters of an estimator in memory, and what they are documented by.
+
+        Parameters
+        ----------
+        of : type
+            The estimator in memory.
+        without : set of str
+            Those of its parameters that are not offered.
+        fixed : dict
+            Those of its parameters that have one value here.
+        defaults : dict
+            Those whose default is another one here.
+        """
         if of is not None:
+            described(of)(cls)
             cls._of, cls._fixed = of, fixed or {}
             cls.__init__ = _init_of(of, without, defaults or {})  # type: ignore[method-assign]
             cls._parameter_constraints = of._parameter_constraints | cls._cluster_constraints
@@ -114,7 +149,8 @@ class DaskEstimator(Estimator):
         check_is_fitted(self)
         return copy(self._local)
 
-    def _by_blocks(self, method, X, dtype, n_columns):
+    def _by_blocks(self, method, X):
+        """Return what the estimator in memory says about every block."""
         if is_frame(X) and hasattr(self, "feature_names_in_"):
             names = [str(name) for name in X.columns]
             if names != list(self.feature_names_in_):
@@ -126,17 +162,18 @@ class DaskEstimator(Estimator):
         # Blocks are arrays without names: the names were compared once, above.
         model = copy(self._local)
         model.__dict__.pop("feature_names_in_", None)
-        shape = (0,) if n_columns is None else (0, n_columns)
+        none = getattr(model, method)(np.zeros((1, self.n_features_in_)))[:0]
+        none = none if method == "predict" else none.astype(np.float64)
+        is_flat = none.ndim == 1
         return da.map_blocks(
             _predict_block,
             X,
             model=model,
             method=method,
-            shape=shape,
-            kind=dtype,
-            dtype=dtype,
-            meta=np.empty(shape, dtype=dtype),
-            **({"drop_axis": 1} if n_columns is None else {"chunks": (X.chunks[0], (n_columns,))}),
+            none=none,
+            dtype=none.dtype,
+            meta=none,
+            **({"drop_axis": 1} if is_flat else {"chunks": (X.chunks[0], (none.shape[1],))}),
         )
 
     def __getstate__(self):
@@ -147,34 +184,8 @@ class DaskEstimator(Estimator):
 class DaskClassifier(ClassifierMixin, DaskEstimator):
     """A classifier over Dask collections."""
 
-    def predict(self, X):
-        """Predict class labels, lazily and block by block.
-
-        Parameters
-        ----------
-        X : dask array or dataframe of shape (n_samples, n_features)
-
-        Returns
-        -------
-        labels : dask array of shape (n_samples,)
-        """
-        check_is_fitted(self)
-        return self._by_blocks("predict", X, self.classes_.dtype, None)
-
-    def decision_function(self, X):
-        """Return the decision values, lazily and block by block.
-
-        Parameters
-        ----------
-        X : dask array or dataframe of shape (n_samples, n_features)
-
-        Returns
-        -------
-        scores : dask array of shape (n_samples,) or (n_samples, n_classes)
-        """
-        check_is_fitted(self)
-        n_columns = None if self.classes_.size == 2 else self.classes_.size
-        return self._by_blocks("decision_function", X, np.dtype(np.float64), n_columns)
+    predict = by_blocks(Classifier.predict)
+    decision_function = by_blocks(Classifier.decision_function)
 
     def score(self, X, y, sample_weight=None):
         """Return the accuracy, computed on the cluster.
@@ -201,20 +212,7 @@ class DaskRegressor(RegressorMixin, DaskEstimator):
 
     _y_dimensions = (1, 2)
 
-    def predict(self, X):
-        """Predict the targets, lazily and block by block.
-
-        Parameters
-        ----------
-        X : dask array or dataframe of shape (n_samples, n_features)
-
-        Returns
-        -------
-        predictions : dask array of shape (n_samples,) or (n_samples, n_targets)
-        """
-        check_is_fitted(self)
-        n_columns = None if self.intercept_.size == 1 else self.intercept_.size
-        return self._by_blocks("predict", X, np.dtype(np.float64), n_columns)
+    predict = by_blocks(Regressor.predict)
 
     def score(self, X, y, sample_weight=None):
         """Return the coefficient of determination R2, computed on the cluster.
@@ -248,20 +246,23 @@ class DaskOutlierDetector(OutlierMixin, DaskEstimator):
 
     novelty = True  # of models of earlier versions
 
+    predict = available_where(check_novelty)(by_blocks(OutlierDetector.predict))
+    score_samples = available_where(check_novelty)(by_blocks(OutlierDetector.score_samples))
+    decision_function = available_where(check_novelty)(by_blocks(OutlierDetector.decision_function))
+    p_values = available_where(check_novelty)(by_blocks(OutlierDetector.p_values))
+
+    @described(DaskEstimator.fit)
     def fit(self, X, y=None, sample_weight=None):
         """Fit the detector to blocks of normal samples on the cluster.
 
-        Collections that were not persisted are computed once per round, for example read from
-        disk. Call ``X.persist()`` first if the cluster has enough memory.
+        ...
 
         Parameters
         ----------
-        X : dask array or dataframe of shape (n_samples, n_features)
-            Blocks may be dense or scipy.sparse, of any size, including unknown and zero.
+        X
         y : Ignored
             There are no labels.
-        sample_weight : dask array or series of shape (n_samples,), default=None
-            Non-negative weights.
+        sample_weight
 
         Returns
         -------
@@ -286,66 +287,6 @@ class DaskOutlierDetector(OutlierMixin, DaskEstimator):
         """
         return self.fit(X, y, sample_weight)._local._judged()
 
-    @available_where(check_novelty)
-    def predict(self, X):
-        """Return -1 for outliers and 1 for normal samples, lazily and block by block.
-
-        Parameters
-        ----------
-        X : dask array or dataframe of shape (n_samples, n_features)
-
-        Returns
-        -------
-        labels : dask array of shape (n_samples,)
-        """
-        return self._numbers("predict", X, np.intp)
-
-    @available_where(check_novelty)
-    def score_samples(self, X):
-        """Return the scores, lazily and block by block.
-
-        Parameters
-        ----------
-        X : dask array or dataframe of shape (n_samples, n_features)
-
-        Returns
-        -------
-        scores : dask array of shape (n_samples,)
-        """
-        return self._numbers("score_samples", X)
-
-    @available_where(check_novelty)
-    def decision_function(self, X):
-        """Return the scores less the threshold, lazily and block by block.
-
-        Parameters
-        ----------
-        X : dask array or dataframe of shape (n_samples, n_features)
-
-        Returns
-        -------
-        scores : dask array of shape (n_samples,)
-        """
-        return self._numbers("decision_function", X)
-
-    @available_where(check_novelty)
-    def p_values(self, X):
-        """Return p-values, lazily and block by block; see `OneClassODM.p_values`.
-
-        Parameters
-        ----------
-        X : dask array or dataframe of shape (n_samples, n_features)
-
-        Returns
-        -------
-        p_values : dask array of shape (n_samples,)
-        """
-        return self._numbers("p_values", X)
-
-    def _numbers(self, method, X, dtype=np.float64):
-        check_is_fitted(self)
-        return self._by_blocks(method, X, np.dtype(dtype), None)
-
 
 def _init_of(estimator, without, defaults):
     """Return an `__init__` with the parameters of an estimator, and those of a cluster."""
@@ -354,29 +295,25 @@ def _init_of(estimator, without, defaults):
         for name, parameter in signature(estimator.__init__).parameters.items()
         if name not in without
     ]
-    cluster = [
-        Parameter(name, Parameter.KEYWORD_ONLY, default=default)
-        for name, default in _CLUSTER_DEFAULTS.items()
-    ]
-    expected = Signature([*own, *cluster])
 
-    def init(self, *args, **kwargs):
-        try:
-            bound = expected.bind(self, *args, **kwargs)
-        except TypeError as error:
-            raise TypeError(f"{type(self).__name__}() {error}") from None
-        bound.apply_defaults()
-        for name, value in list(bound.arguments.items())[1:]:
-            setattr(self, name, value)
+    def init(self):
+        """Keep the parameters."""
 
-    vars(init)["__signature__"] = expected  # which scikit-learn and help() ask for
-    return init
+    # Which scikit-learn and help() ask for.
+    vars(init)["__signature__"] = Signature(
+        [
+            *own,
+            Parameter("client", Parameter.KEYWORD_ONLY, default=None),
+            Parameter("worker_timeout", Parameter.KEYWORD_ONLY, default=60.0),
+        ]
+    )
+    return keeps_parameters(init)
 
 
-def _predict_block(block, model, method, shape, kind):
+def _predict_block(block, model, method, none):
     if block.shape[0] == 0:
-        return np.empty(shape, dtype=kind)
-    return getattr(model, method)(block).astype(kind, copy=False)
+        return none
+    return getattr(model, method)(block).astype(none.dtype, copy=False)
 
 
 def _current_client():

@@ -23,26 +23,13 @@ class DaskLinearODMClassifier(DaskClassifier, of=LinearODMClassifier, **_LINEAR)
 
     Parameters
     ----------
-    C1, C2, D, fit_intercept, tol, max_iter, class_weight, random_state
-        As for `LinearODMClassifier`.
-    solver : {"auto", "newton", "newton_cg"}, default="auto"
-        "newton" computes Hessians, "newton_cg" products with them; "auto" chooses by the number
-        of features.
-    client : distributed.Client, default=None
-        The cluster; the current client when None.
-    worker_timeout : float, default=60.0
-        Seconds to wait for a worker when the cluster has none; then the fit ends with an error.
+    C1, C2, D, fit_intercept, solver, tol, max_iter, class_weight, random_state
+    client, worker_timeout
 
     Attributes
     ----------
-    classes_, coef_, intercept_, n_iter_, objective_, dual_gap_, solver_
-        As for `LinearODMClassifier`.
-    n_rounds_ : int
-        Passes over the data, including those before the first step.
-    n_features_in_ : int
-        Number of features.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the columns of a dataframe.
+    classes_, coef_, intercept_, C1_, C2_, n_iter_, objective_, dual_gap_, solver_
+    n_rounds_, n_features_in_, feature_names_in_
 
     Examples
     --------
@@ -69,22 +56,14 @@ class DaskODMClassifier(DaskClassifier, of=ODMClassifier, **_LANDMARKS):
     Parameters
     ----------
     C1, C2, D, degree, coef0, fit_intercept, tol, max_iter, class_weight, random_state
-        As for `ODMClassifier`.
-    kernel : {"rbf", "linear", "poly"}, default="rbf"
-        As for `ODMClassifier`.
+    kernel
     gamma : {"scale", "auto"} or float, default="scale"
-        As for `ODMClassifier`.
-    n_components : int, default=500
-        Number of landmarks.
-    client, worker_timeout
-        As for `DaskLinearODMClassifier`.
+    n_components, client, worker_timeout
 
     Attributes
     ----------
-    classes_, support_vectors_, dual_coef_, intercept_, gamma_
-        As for `ODMClassifier`; the support vectors are the landmarks.
+    classes_, support_vectors_, dual_coef_, intercept_, gamma_, C1_, C2_
     n_iter_, objective_, dual_gap_, solver_, n_rounds_, n_features_in_, feature_names_in_
-        As for `DaskLinearODMClassifier`.
 
     Examples
     --------
@@ -112,16 +91,12 @@ class DaskLinearODMRegressor(DaskRegressor, of=LinearODMRegressor, **_LINEAR):
     Parameters
     ----------
     C1, C2, epsilon, fit_intercept, tol, max_iter, random_state
-        As for `LinearODMRegressor`.
     solver, client, worker_timeout
-        As for `DaskLinearODMClassifier`.
 
     Attributes
     ----------
     coef_, intercept_, C1_, C2_, epsilon_, n_iter_, objective_, dual_gap_, solver_
-        As for `LinearODMRegressor`.
     n_rounds_, n_features_in_, feature_names_in_
-        As for `DaskLinearODMClassifier`.
 
     Examples
     --------
@@ -148,24 +123,15 @@ class DaskODMRegressor(DaskRegressor, of=ODMRegressor, **_LANDMARKS):
     Parameters
     ----------
     C1, C2, epsilon, degree, coef0, fit_intercept, tol, max_iter, random_state
-        As for `ODMRegressor`.
-    kernel : {"rbf", "linear", "poly"}, default="rbf"
-        As for `ODMRegressor`.
+    kernel
     gamma : {"rms_distance", "scale", "auto"} or float, default="rms_distance"
-        As for `ODMRegressor`.
-    n_components : int, default=500
-        Number of landmarks.
-    client, worker_timeout
-        As for `DaskLinearODMClassifier`.
+    n_components, client, worker_timeout
 
     Attributes
     ----------
     support_vectors_, dual_coef_, intercept_, gamma_
-        As for `ODMRegressor`; the support vectors are the landmarks.
     C1_, C2_, epsilon_, n_iter_, objective_, dual_gap_, solver_
-        As for `ODMRegressor`.
     n_rounds_, n_features_in_, feature_names_in_
-        As for `DaskLinearODMClassifier`.
 
     Examples
     --------
@@ -194,24 +160,15 @@ class DaskOneClassODM(DaskOutlierDetector, of=OneClassODM, **_LANDMARKS):
     Parameters
     ----------
     C1, C2, D, degree, coef0, false_alarm_rate, novelty, tol, max_iter, random_state
-        As for `OneClassODM`.
-    kernel : {"rbf", "linear", "poly"}, default="rbf"
-        As for `OneClassODM`.
+    kernel
     gamma : {"local", "rms_distance", "scale", "auto"} or float, default="local"
-        As for `OneClassODM`.
-    n_components : int, default=500
-        Number of landmarks.
-    client, worker_timeout
-        As for `DaskLinearODMClassifier`.
+    n_components, client, worker_timeout
 
     Attributes
     ----------
     offset_, held_out_scores_, support_vectors_, dual_coef_, intercept_, gamma_
-        As for `OneClassODM`; the support vectors are the landmarks.
     C1_, C2_, n_iter_, objective_, dual_gap_, solver_
-        As for `OneClassODM`.
     n_rounds_, n_features_in_, feature_names_in_
-        As for `DaskLinearODMClassifier`.
 
     Examples
     --------

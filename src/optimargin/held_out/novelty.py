@@ -31,25 +31,13 @@ from optimargin.solvers import Newton, NewtonCG
 from optimargin.systems import SampleSystem, system_of
 from optimargin.training.plan import plan_calibration
 
-_TIE = 1e-6  # relative difference of scores that are the same but for rounding
-_SAME = 1e-9  # the same of scores of one fit, which are about one
-_ROUNDING = 1e-9  # of a number of samples
-_DIGITS = 6  # of a number of samples that are not rounding
-_MOST = 1e200  # that all samples may count
+_TIE = 1e-6  # relative difference of scores of two fits that are the same but for rounding
+_ROUNDING = 1e-9  # of a number of samples, and of scores of one fit, which are about one
 
 
 @dataclass(frozen=True)
 class FewSamples:
-    """There are too few samples for a false-alarm rate.
-
-    Attributes
-    ----------
-    rate : float
-    total : float
-        The sum of the weights.
-    needed : float
-        What it has to be.
-    """
+    """Weights that add up to `total` are too few for a false-alarm rate, which takes `needed`."""
 
     rate: float
     total: float
@@ -58,14 +46,7 @@ class FewSamples:
 
 @dataclass(frozen=True)
 class TiedSamples:
-    """More samples than a share have the smallest score.
-
-    Attributes
-    ----------
-    rate : float
-        The share.
-    n_tied : int
-    """
+    """More samples than a share have the smallest score."""
 
     rate: float
     n_tied: int
@@ -116,7 +97,7 @@ def dividing_line(scores, count, rate):
     """
     order = np.argsort(scores, kind="stable")
     ordered, total = scores[order], count.sum()
-    steps = np.append(0, np.flatnonzero(np.diff(ordered) > _SAME) + 1)  # numbers below, but all
+    steps = np.append(0, np.flatnonzero(np.diff(ordered) > _ROUNDING) + 1)  # numbers below, but all
     shares = np.append(0.0, np.cumsum(count[order]))[steps] / total
     last = int(np.searchsorted(shares, rate * (1 + _ROUNDING), side="right")) - 1
     is_single = last + 1 == steps.size or (shares[last + 1] - shares[last]) * total <= 1 + _ROUNDING
@@ -124,7 +105,7 @@ def dividing_line(scores, count, rate):
         last += 1
     n_below = steps[last]
     if n_below == 0:
-        return float(ordered[0] - _SAME), int(np.append(steps, order.size)[1])
+        return float(ordered[0] - _ROUNDING), int(np.append(steps, order.size)[1])
     return float(ordered[n_below - 1 : n_below + 1].mean()), 0
 
 
@@ -160,6 +141,12 @@ class Reference:
     fold: Any = None
     coef: Any = None
 
+    @classmethod
+    def of(cls, scores, count, **models) -> "Reference":
+        """Return the reference of samples that count so many each."""
+        total = count.sum(keepdims=True)
+        return cls(scores, count / total, total, **models)
+
     @property
     def arrays(self) -> dict[str, np.ndarray]:
         """The same as plain arrays, which model files hold."""
@@ -177,7 +164,7 @@ class Reference:
         if self.coef is not None and not ((self.fold >= 0) & (self.fold < len(self.coef))).all():
             raise ValueError("the folds of the reference of p-values are damaged")
         total = self.total[0]
-        if (self.shares < 0).any() or abs(self.shares.sum() - 1) > 1e-6 or not 0 < total < _MOST:
+        if (self.shares < 0).any() or abs(self.shares.sum() - 1) > 1e-6 or total <= 0:
             raise ValueError("the counts of the reference of p-values are damaged")
 
     def p_values(self, model, X, decision):
@@ -185,8 +172,8 @@ class Reference:
         # What decision values have to reach to count as equal to scores.
         reached = self.scores - _TIE * np.abs(self.scores)
         compare = self._with_each if self.fold is None else self._with_folds
-        # The shares of the total are counts of samples, which are exact.
-        count = np.round(compare(model, X, decision, reached) * self.total, _DIGITS)
+        # The shares of the total are counts of samples, which are exact to six digits.
+        count = np.round(compare(model, X, decision, reached) * self.total, 6)
         return (1.0 + count) / (1.0 + self.total)
 
     def _with_each(self, model, X, decision, reached):
@@ -244,53 +231,8 @@ def from_arrays(arrays, n_support):
 
 
 @dataclass(frozen=True)
-class Calibration:
-    """What models without some of the samples tell.
-
-    Attributes
-    ----------
-    offset : float
-        The threshold of scores.
-    scores : ndarray of shape (n_samples,)
-        The scores it comes from.
-    models : list of Point
-        Those that are stored beside the model, if any.
-    reference : Reference or None
-        Over all samples, in their order; its coefficients are those of `models`, once these
-        are expressed by support vectors. None where no new samples will be asked about.
-    """
-
-    offset: float
-    scores: np.ndarray
-    models: list
-    reference: Any
-
-    def applied(self, fit, rows):
-        """Return a fit of the model and `models` as the fit of the model, with its calibration.
-
-        Parameters
-        ----------
-        fit : Fit
-        rows : ndarray of shape (n_samples,)
-            Indices of the samples in the data given.
-        """
-        model, others = fit.model.split(1)
-        reference = self.reference
-        if self.models:
-            reference = replace(reference, coef=others.dual_coef)
-        elif reference is not None:
-            support = np.searchsorted(rows, model.support)
-            order = np.append(support, np.delete(np.arange(rows.size), support))
-            by_sample = {"scores": order, "shares": order, "root": support, "change": support}
-            parts = reference.arrays
-            reference = replace(reference, **{k: parts[k][by_sample[k]] for k in by_sample})
-        calibrated = _attributes(self.offset, reference, self.scores)
-        return replace(fit, model=model, calibrated=calibrated)
-
-
-@dataclass(frozen=True)
 class Calibrator:
-    """Makes the calibration of a solved problem.
+    """Finds what the scores of a solved problem mean, from models without some of the samples.
 
     Attributes
     ----------
@@ -303,8 +245,8 @@ class Calibrator:
     rate: float
     novelty: bool = True
 
-    def __call__(self, problem, solution, *, kernel, count, options, notify) -> Calibration:
-        """Return the calibration.
+    def __call__(self, problem, solution, *, kernel, count, options, notify):
+        """Return the threshold, the reference, and the models that are stored beside the model.
 
         Parameters
         ----------
@@ -315,20 +257,48 @@ class Calibrator:
             How many samples each stands for: its weight, not normalised.
         options : Options
         notify : callable
+
+        Returns
+        -------
+        offset : float
+        reference : Reference
+            Over all samples, in their order. Its coefficients are those of `models`, once these
+            are expressed by support vectors.
+        models : list of Point
         """
         point = problem.point(solution.coef, solution.intercept)
         n_active = int(np.count_nonzero(point.curvature))
         plan = plan_calibration(problem.design, n_active, kernel)
         system = system_of(problem, point) if plan.closed_form else None
-        reference: Any = None if system is None else _without_each(system, count)
-        scores, models = getattr(reference, "scores", None), []
-        if scores is None or (self.novelty and not plan.stores_leave_one_out):
+        reference, models = None if system is None else _without_each(system, count), []
+        offset = None if reference is None else self.offset(reference.scores, count, notify)
+        if reference is None or (self.novelty and not plan.stores_leave_one_out):
             reference, models = _without_folds(problem, point, system, count, plan.n_folds, options)
-        scores = reference.scores if scores is None else scores
-        offset = self._offset(scores, count, notify)
-        if not self.novelty:
-            return Calibration(offset, scores, [], None)
-        return Calibration(offset, scores, models, reference)
+        if offset is None:
+            offset = self.offset(reference.scores, count, notify)
+        return offset, reference, models if self.novelty else []
+
+    def applied(self, fit, rows, offset, reference, models):
+        """Return a fit of the model and `models` as the fit of the model, with what was found.
+
+        Parameters
+        ----------
+        fit : Fit
+        rows : ndarray of shape (n_samples,)
+            Indices of the samples in the data given.
+        offset, reference, models
+            As they were found.
+        """
+        model, others = fit.model.split(1)
+        if models:
+            reference = replace(reference, coef=others.dual_coef)
+        elif self.novelty:
+            support = np.searchsorted(rows, model.support)
+            order = np.append(support, np.delete(np.arange(rows.size), support))
+            by_sample = {"scores": order, "shares": order, "root": support, "change": support}
+            parts = reference.arrays
+            reference = replace(reference, **{k: parts[k][by_sample[k]] for k in by_sample})
+        return replace(fit, model=model, calibrated=self.attributes(offset, reference))
 
     def of_folds(self, fit, scores, count, fold, *, notify):
         """Return a fit of the model and of those without one fold as the fit of the model.
@@ -343,22 +313,22 @@ class Calibrator:
         """
         model, others = fit.model.split(1)
         used = count > 0
-        offset = self._offset(scores[used], count[used], notify)
-        reference = None
-        if self.novelty:
-            shares, total = _shares(count[used])
-            models: dict = {"fold": fold[used], "coef": others.dual_coef}
-            reference = Reference(scores[used], shares, total, **models)
+        offset = self.offset(scores[used], count[used], notify)
+        models = {"fold": fold[used], "coef": others.dual_coef}
+        found = self.attributes(offset, Reference.of(scores[used], count[used], **models))
+        if not self.novelty:
+            found["held_out_scores_"] = scores  # also of samples that count nothing
         return replace(
             fit,
             model=model,
             n_iter=fit.n_iter[:1],
             objective_value=fit.objective_value[:1],
             dual_gap=fit.dual_gap[:1],
-            calibrated=_attributes(offset, reference, scores),
+            calibrated=found,
         )
 
-    def _offset(self, scores, count, notify):
+    def offset(self, scores, count, notify):
+        """Return the threshold of held-out scores."""
         total, needed = float(count.sum()), 1 / self.rate
         if self.novelty:
             offset, is_reached = threshold(scores, count, self.rate)
@@ -371,29 +341,21 @@ class Calibrator:
             notify(FewSamples(self.rate, total, needed) if few else TiedSamples(self.rate, n_tied))
         return offset
 
-
-def _attributes(offset, reference=None, scores=None):
-    """Return what a fitted estimator keeps: a reference, or else the scores of its samples."""
-    if reference is None:
-        return {"offset_": offset, "held_out_scores_": scores}
-    return {"offset_": offset, "_reference": reference.arrays}
-
-
-def _shares(count):
-    """Return counts as shares, and their sum."""
-    total = count.sum(keepdims=True)
-    return count / total, total
+    def attributes(self, offset, reference):
+        """Return what a fitted estimator keeps: a reference, or the scores of its samples."""
+        if self.novelty:
+            return {"offset_": offset, "_reference": reference.arrays}
+        return {"offset_": offset, "held_out_scores_": reference.scores}
 
 
 def _without_each(system, count):
     """Return the models without one sample each; root and change are those of all samples."""
     share = 1.0 / np.maximum(count, 1.0)
-    scores = system.left_out(share)[:, 0]
     change, _ = system.changes(share)
     moves = np.zeros(count.size)
     moves[system.active] = change[:, 0] * share[system.active]
-    shares, total = _shares(count)
-    return Reference(scores, shares, total, root=np.sqrt(system.curvature), change=moves)
+    scores, root = system.left_out(share)[:, 0], np.sqrt(system.curvature)
+    return Reference.of(scores, count, root=root, change=moves)
 
 
 def _without_folds(problem, point, system, count, n_folds, options):
@@ -410,5 +372,4 @@ def _without_folds(problem, point, system, count, n_folds, options):
             start = system.without(rows)[0][:, 0]
         models.append(point_near(problem.without(rows), start, 0.0, solver))
         scores[rows] = models[-1].decision[rows]
-    shares, total = _shares(count)
-    return Reference(scores, shares, total, fold=fold), models
+    return Reference.of(scores, count, fold=fold), models

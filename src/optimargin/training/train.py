@@ -179,7 +179,7 @@ def _joined(listeners):
 def assemble(stated, solutions, prepared, plan, options, request) -> Fit:
     """Return the fit of certified solutions."""
     X, rows, kernel, design = prepared.X, prepared.rows, prepared.kernel, stated.design
-    calibration, stored = None, solutions
+    stored = solutions
     if request.calibrate is not None:  # the scores of the only output
         calibration = request.calibrate(
             stated.problems[0],
@@ -189,7 +189,7 @@ def assemble(stated, solutions, prepared, plan, options, request) -> Fit:
             options=options,
             notify=request.notify,
         )
-        stored = [*solutions, *calibration.models]
+        stored = [*solutions, *calibration[-1]]
     model: Any
     if kernel is None:
         model = LinearModel.of(design, stored, X.dtype)
@@ -199,4 +199,4 @@ def assemble(stated, solutions, prepared, plan, options, request) -> Fit:
         model = KernelModel.of(kernel, design, stated.projector, stored, X, rows)
     scales = [target.scale for target in prepared.targets]
     fit = Fit.of(model, prepared.objective, plan.solver, solutions, scales)
-    return fit if calibration is None else calibration.applied(fit, rows)
+    return fit if request.calibrate is None else request.calibrate.applied(fit, rows, *calibration)
