@@ -16,7 +16,7 @@ from optimargin.objectives import ODM
 from optimargin.selection import penalty
 from optimargin.selection.criteria import Criterion, SmoothAccuracy
 from optimargin.selection.data import SelectionData
-from optimargin.selection.stages import Clock, Stage
+from optimargin.selection.stages import Clock, Judged, Stage
 from optimargin.training import Options
 
 pytestmark = pytest.mark.numbers
@@ -34,14 +34,19 @@ def make_data(X, y):
     return SelectionData(ODM, X, y, None, kernel=KernelChoice("linear"), fit_intercept=True)
 
 
+def record(x):
+    """Return the record of a point that was chosen."""
+    return Judged(np.array(x), {}, 0.0, None, None)
+
+
 @pytest.mark.quick
 @pytest.mark.parametrize("start", [-8.0, 0.0, 6.0])
 def test_the_best_penalty_is_found_from_anywhere(start):
     X, score = words(600)
     data = make_data(X, (score > 0).astype(int))
-    x = np.array([start, -2.0, 0.5])
+    best = record([start, -2.0, 0.5])
     given = SmoothAccuracy(), Options(), np.random.RandomState(0)
-    found = penalty.find_penalty(data, x, *given, Clock())
+    found = penalty.find_penalty(data, *given[:2], best, given[2], Clock())
     loss = penalty.PenaltyLoss(data, *given[:2], np.random.RandomState(0))
     every = Stage(loss, Clock(), None, 100)
     on_a_grid = max(-every(np.array([at, -2.0, 0.5]))[0].loss for at in np.arange(-8.0, 9.0, 2.0))
@@ -64,7 +69,7 @@ def penalty_of(X, score, x, criterion, clock):
     """Return the penalty that is found for two classes."""
     data = make_data(X, (score > 0).astype(int))
     state = np.random.RandomState(0)
-    return penalty.find_penalty(data, np.array(x), criterion, Options(), state, clock)
+    return penalty.find_penalty(data, criterion, Options(), record(x), state, clock)
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -1,8 +1,8 @@
 """What the estimators that choose their own parameters share."""
 
 from abc import abstractmethod
+from contextlib import contextmanager, suppress
 from copy import copy
-from dataclasses import replace
 from functools import partial, wraps
 from inspect import signature
 from numbers import Integral, Real
@@ -25,7 +25,6 @@ from sklearn.utils.metadata_routing import (
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from optimargin._checks import check_sparse, check_weights, checked_splits
-from optimargin._threads import one_blas_thread, one_thread
 from optimargin._ties import ranks
 from optimargin._warnings import warn_user
 from optimargin.designs import canonical
@@ -56,7 +55,7 @@ from optimargin.selection.loss import HeldOutLoss
 from optimargin.selection.penalty import MANY, MAX_FITS, can_find_penalty, find_penalty
 from optimargin.selection.relevance import MAX_STEPS, can_find_widths, find_widths
 from optimargin.selection.search import search_threads, stages_of_search
-from optimargin.selection.stages import Clock, Findings, Level, StopSearch, work_off
+from optimargin.selection.stages import Clock, Findings, Judged, Level, StopSearch, work_off
 from optimargin.tasks import Classification, Regression, Task
 
 # Scorers that routing is told of where our own criteria decide: they take the same metadata.
@@ -234,22 +233,29 @@ class BaseSelectionCV(Estimator):
             results, held_out = self._search(data, routed.splitter.split, tasks)
         else:
             results, held_out = self._search_grid(data, routed.splitter.split, grid, tasks)
-        point = results["cv_results_"]["params"][results["best_index_"]]
-        try:
-            best = self._make_estimator(**point)
+        with self._keeping(lambda: results):
+            best = self._make_estimator(**results["best_params_"])
             best._validate_params()
             if self.verbose:
                 print(f"The last fit is by {explain_plan(best, *given, weight)}")
             best._fit(*given, weight, held_out, self._score_of_held_out(data, grid is not None))
-        except KeyboardInterrupt:
-            self._keep(results)
-            raise
         return {**best._public_attributes(), **results, "best_estimator_": best}
 
-    def _keep(self, results):
-        """Store what an interrupted search has found; one that has a model keeps that instead."""
-        if "best_estimator_" not in vars(self):
-            self._store(results)
+    @contextmanager
+    def _keeping(self, results):
+        """Store what an interrupted search has found; one that has a model keeps that instead.
+
+        Parameters
+        ----------
+        results : callable
+            Returns what is to be stored.
+        """
+        try:
+            yield
+        except KeyboardInterrupt:
+            if "best_estimator_" not in vars(self) and (found := results()):
+                self._store(found)
+            raise
 
     def _score_of_held_out(self, data, has_grid):
         """Return `scoring` as a function of rows and their decision values; None is None."""
@@ -309,11 +315,17 @@ class BaseSelectionCV(Estimator):
         n_splits = 1 if splits is None else len(splits)
         scores, plain_scores = np.full((2, n_splits, len(grid)), np.nan)
         used = np.flatnonzero(data.weight)
-        clock = self._clock(scores.size, "fits", lambda: tasks.tick("points"))
+        clock = Clock(
+            type(self).__name__,
+            scores.size,
+            "fits",
+            verbose=self.verbose > 0,
+            tick=lambda: tasks.tick("points"),
+        )
 
         def visit(s, refitter, places, objectives):
             if splits is None:
-                decisions = np.array([refitter.solve(o).leave_one_out() for o in objectives])
+                decisions = [refitter.solve(each).leave_one_out() for each in objectives]
             else:
                 decisions = refitter.predict_path(objectives)
             rows = used if splits is None else splits[s][1]
@@ -326,40 +338,36 @@ class BaseSelectionCV(Estimator):
             clock.check()
 
         def results():
+            if not np.isfinite(scores).any():
+                return {}
             mean = np.ascontiguousarray(scores.T).mean(axis=1)
             if np.isnan(mean).all():  # stopped so early that no point has been through all splits
                 n_scored = np.isfinite(scores).sum(axis=0)
                 mean = np.where(n_scored, np.nansum(scores, axis=0) / np.maximum(n_scored, 1), mean)
-            best = grid.smoothest_best(mean)
-            found = _results_of(grid.points, mean, plain_scores.mean(axis=0), best)
+            plain_means = plain_scores.mean(axis=0)
+            told = zip(grid.points, mean, plain_means, strict=True)
+            records = [Judged(None, point, np.nan, None, None, *each) for point, *each in told]
+            found = _results_of(records, grid.smoothest_best(mean))
             if splits is not None:
-                table = found["cv_results_"]
-                table["std_test_score"] = scores.std(axis=0)
-                table |= {f"split{s}_test_score": scores[s] for s in range(n_splits)}
+                found["cv_results_"] |= {"std_test_score": scores.std(axis=0)}
+                found["cv_results_"] |= {f"split{s}_test_score": scores[s] for s in range(n_splits)}
             return found
 
-        try:
+        with suppress(StopSearch), self._keeping(results):
             run_grid(data, grid, splits, visit, self.n_jobs)
-        except StopSearch:
-            pass
-        except KeyboardInterrupt:
-            if np.isfinite(scores).any():
-                self._keep(results())
-            raise
         found = results()
         if splits is None or getattr(self, "calibration", None) is None:
             return found, None
-        return found, held_out_at(data, splits, grid.points[found["best_index_"]])
-
-    def _clock(self, n_steps, unit, tick, max_time=None):
-        """Return the clock of a search."""
-        name, verbose = type(self).__name__, self.verbose > 0
-        return Clock(name, n_steps, unit, verbose=verbose, max_time=max_time, tick=tick)
+        objective, gamma = data.objective_at(found["best_params_"])
+        solved = (data.refitter(gamma, *split).solve(objective) for split in splits)
+        rows = np.concatenate([test for _, test in splits])
+        decision = np.concatenate([each.predict_test().decision for each in solved])
+        return found, HeldOutDecision(data.rows[rows], decision)
 
     def _search(self, whole, split_params, tasks):
         """Search without a grid; return the results and the held-out values of the chosen point.
 
-        There are none where the search has seen some of the samples only, unless further steps
+        There are none where the search has seen some of the samples only, unless a further step
         found some.
         """
         random_state = check_random_state(self.random_state)
@@ -369,37 +377,67 @@ class BaseSelectionCV(Estimator):
         splits = self._splits(data, split_params)
         criterion = self._criterion(False, np.unique(data.strata).size)
         findings = Findings(criterion, self._plain_criterion(), self.objective_type.roughness)
-        clock = self._clock(
-            self.max_evals, "evaluations", lambda: tasks.tick("evaluation"), self.max_time
+        clock = Clock(
+            type(self).__name__,
+            self.max_evals,
+            "evaluations",
+            verbose=self.verbose > 0,
+            max_time=self.max_time,
+            tick=lambda: tasks.tick("evaluation"),
         )
         loss = HeldOutLoss(data, splits, random_state, criterion.guide)
-        clock.later, go_on = _further_steps(self, loss, whole)
+        clock.later, find_more = self._further_step(loss, whole, criterion)
 
         def results():
-            points, scores, plain, levels = (
-                [getattr(each, name) for each in findings.all]
-                for name in ("point", "score", "plain", "level")
-            )
-            best = findings.all.index(findings.chosen)
-            return _results_of(points, np.array(scores), plain, best, np.array(levels))
+            if not findings.all:
+                return {}
+            return _results_of(findings.all, findings.all.index(findings.chosen))
 
-        try:
+        with self._keeping(results):
             with search_threads(data):
                 stages = stages_of_search(loss, self.max_evals, random_state, findings, clock)
                 work_off(stages, self.max_evals)
             clock.later = 0
-            if go_on is not None:
-                go_on(findings, criterion, clock)
-        except KeyboardInterrupt:
-            if findings.all:
-                self._keep(results())
-            raise
+            with suppress(StopSearch):
+                random_state = check_random_state(self.random_state)
+                found = find_more(findings.chosen, random_state, clock)
+                if found is not None:
+                    findings.add(found, Level.FURTHER)
         best = findings.chosen
         clock.end(f", best objective {best.score:.4f}")
         is_of_some = best.level < Level.FURTHER and data.n_samples < whole.n_samples
-        if is_of_some or best.decision is None:
+        # Probabilities could not know of a class that held-out values lack.
+        if is_of_some or best.decision is None or whole.lacks_a_class(best.truth.rows):
             return results(), None
         return results(), HeldOutDecision(best.truth.rows, best.decision)
+
+    def _further_step(self, loss, whole, criterion):
+        """Return how many evaluations come after a search, about, and what makes them.
+
+        That takes the chosen record, a random state and the clock, and returns a record or None.
+
+        Parameters
+        ----------
+        loss : HeldOutLoss
+            Of the search.
+        whole : SelectionData
+            All samples.
+        criterion : Criterion
+        """
+        looks_for_widths = self.cv is None and getattr(self, "relevance", False)
+        if looks_for_widths and can_find_widths(loss.data, loss.guide):
+            return MAX_STEPS, partial(find_widths, loss, at_once=self.relevance != "auto")
+        is_linear = whole.objective_type.has_closed_form and whole.kernel.kind.is_linear
+        if self.cv is None and is_linear:
+            every = whole.sample(self.max_samples, check_random_state(self.random_state))
+            if loss.data.n_samples < every.n_samples and can_find_penalty(every):
+                # Of many samples the accuracy itself tells more than its smooth form.
+                is_smooth = self.scoring is None and isinstance(every.task, Classification)
+                if is_smooth and every.task.class_weight is None and every.n_samples >= MANY:
+                    criterion = self._plain_criterion()
+                options = self._make_estimator()._options()
+                return MAX_FITS, partial(find_penalty, every, criterion, options)
+        return 0, lambda *_: None
 
     def _route(self, sample_weight, params):
         """Return what goes to the splitter and to the scorer."""
@@ -463,16 +501,6 @@ class ClassifierCV(ClassifierMixin, BaseSelectionCV):
     predict_proba = no_probabilities()
 
 
-def held_out_at(data, splits, point):
-    """Return the decision values of the test samples of splits, at a point of a grid."""
-    objective, gamma = data.objective_at(point)
-    decisions = [
-        data.refitter(gamma, *split).solve(objective).predict_test().decision for split in splits
-    ]
-    rows = np.concatenate([test for _, test in splits])
-    return HeldOutDecision(data.rows[rows], np.concatenate(decisions))
-
-
 def _scorable(rows, weight):
     """Return the rows with a weight, which scorers of scikit-learn would count all alike."""
     rows = np.asarray(rows)
@@ -480,102 +508,41 @@ def _scorable(rows, weight):
     return kept if kept.size else rows
 
 
-def _results_of(points, scores, plain_scores, best, levels=None):
+def _results_of(records, best):
     """Return `cv_results_`, and what is said about the chosen point.
 
     Ties share a rank, as equal scores do in scikit-learn's searches: the chosen point is one of
-    those of rank one.
+    those of rank one. Points of a higher level rank before all others.
 
     Parameters
     ----------
-    points : list of dict
-    scores : ndarray of shape (n_points,)
-        What points are chosen by.
-    plain_scores : ndarray of shape (n_points,)
-        What `score` measures, of held-out predictions.
+    records : list of Judged
     best : int
         Which of them was chosen.
-    levels : ndarray of shape (n_points,), default=None
-        Points of a higher one rank before all others (`optimargin.selection.stages.Judged`).
     """
     table: dict = {}
-    for name in points[0]:
-        values = [point[name] for point in points]
+    for name in records[0].point:
+        values = [each.point[name] for each in records]
         # Tables are of numbers: widths per feature are shown by their geometric mean.
         shown = [value if np.ndim(value) == 0 else gmean(value) for value in values]
         table[f"param_{name}"] = np.array(shown)
-    table["params"] = points
-    table["mean_test_score"] = scores
-    level = np.zeros(len(points), dtype=int) if levels is None else levels
-    if levels is not None:
+    table["params"] = [each.point for each in records]
+    scores = table["mean_test_score"] = np.array([each.score for each in records])
+    level = np.array([each.level for each in records])
+    if records[0].x is not None:  # a grid has none
         table["is_finalist"] = level > Level.SEARCHED
-    rank = table["rank_test_score"] = np.empty(len(points), dtype=int)
+    rank = table["rank_test_score"] = np.empty(len(records), dtype=int)
     for k in np.unique(level):
         rank[level == k] = np.count_nonzero(level > k) + ranks(scores[level == k])
+    chosen = records[best]
     return {
         "cv_results_": table,
         "best_index_": int(best),
-        "best_params_": dict(points[best]),
-        "held_out_score_": float(plain_scores[best]),
-        "best_score_": float(scores[best]),
-        **{f"{name}_": value for name, value in points[best].items()},
+        "best_params_": dict(chosen.point),
+        "held_out_score_": float(chosen.plain),
+        "best_score_": float(chosen.score),
+        **{f"{name}_": value for name, value in chosen.point.items()},
     }
-
-
-def _further_steps(est, loss, whole):
-    """Return how many evaluations come after a search, about, and what makes them or None.
-
-    That takes the findings of the search, its criterion and its clock.
-
-    Parameters
-    ----------
-    est : BaseSelectionCV
-    loss : HeldOutLoss
-        Of the search.
-    whole : SelectionData
-        All samples.
-    """
-    looks_for_widths = est.cv is None and getattr(est, "relevance", False)
-    if looks_for_widths and can_find_widths(loss.data, loss.guide):
-        return MAX_STEPS, partial(_look_for_widths, est, loss)
-    if est.cv is None and whole.objective_type.has_closed_form and whole.kernel.kind.is_linear:
-        random_state = check_random_state(est.random_state)
-        every = whole.sample(est.max_samples, random_state)
-        if loss.data.n_samples < every.n_samples and can_find_penalty(every):
-            return MAX_FITS, partial(_look_for_penalty, est, every, random_state)
-    return 0, None
-
-
-def _look_for_widths(est, loss, findings, criterion, clock):
-    """Add widths per feature to the findings, where some are confirmed."""
-    data, random_state = loss.data, check_random_state(est.random_state)
-    try:
-        # Pairs of classes have threads of their own; one output has too few samples here.
-        with one_blas_thread() if data.are_pairs else one_thread():
-            at_once = est.relevance != "auto"
-            found = find_widths(loss, findings.chosen, random_state, clock, at_once=at_once)
-    except StopSearch:
-        return
-    if found is not None:
-        findings.add(found, Level.FURTHER)
-        if data.lacks_a_class(np.searchsorted(data.rows, found.truth.rows)):
-            found.decision = None  # probabilities could not know of that class
-
-
-def _look_for_penalty(est, every, random_state, findings, criterion, clock):
-    """Add the penalty of all samples to the findings, where there is time to find it."""
-    # Of many samples the accuracy itself tells more than its smooth form.
-    is_smooth = est.scoring is None and isinstance(every.task, Classification)
-    is_plain = is_smooth and every.task.class_weight is None and every.n_samples >= MANY
-    chooser, options = (
-        est._plain_criterion() if is_plain else criterion,
-        est._make_estimator()._options(),
-    )
-    x = findings.chosen.x
-    found = find_penalty(every, x, chooser, options, random_state, clock)
-    if found is not None:
-        score = criterion.score(found.decision, found.truth)
-        findings.add(replace(found, loss=1.0 - score), Level.FURTHER)
 
 
 class KernelSelectionCV(Relevance, BaseSelectionCV):

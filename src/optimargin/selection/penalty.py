@@ -29,19 +29,19 @@ def can_find_penalty(data):
     return counts.min() >= N_FOLDS
 
 
-def find_penalty(data, x, criterion, options, random_state, clock) -> Judged | None:
+def find_penalty(data, criterion, options, best, random_state, clock) -> Judged | None:
     """Return the best penalty for all samples, or None where there is no time for one fit.
 
     Parameters
     ----------
     data : SelectionData
         All samples.
-    x : ndarray of shape (n_parameters,)
-        Coordinates of the objective that some samples have chosen. The first of them is the
-        logarithm of the penalty.
     criterion : Criterion
     options : Options
         Of fits.
+    best : Judged
+        The point that some samples have chosen. The first coordinate is the logarithm of the
+        penalty.
     random_state : RandomState
         Deals samples out.
     clock : Clock
@@ -49,7 +49,7 @@ def find_penalty(data, x, criterion, options, random_state, clock) -> Judged | N
     if clock.is_over():
         return None
     loss = PenaltyLoss(data, criterion, options, random_state)
-    return next(work_off([Stage(loss, clock, _follow)], MAX_FITS, [x]).ranked())
+    return next(work_off([Stage(loss, clock, _follow)], MAX_FITS, [best.x]).ranked())
 
 
 def _follow(stage, starts):

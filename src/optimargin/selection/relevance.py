@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
+from optimargin._threads import one_blas_thread, one_thread
 from optimargin._ties import TOLERANCE, exceeds, place_of_best
 from optimargin.selection.criteria import Criterion
 from optimargin.selection.loss import CHEAP_UP_TO, N_FOLDS, HeldOutLoss
@@ -191,9 +192,15 @@ def find_widths(tuned, best, random_state, clock, *, at_once=False) -> Judged | 
     x, gamma = _quadratic(every, best.x[:-1]), best.point["gamma"]
     widths = WidthsSearch(x, gamma, tuned.guide, random_state, clock)
     clock.expect(MAX_STEPS)
-    if not (at_once or widths.promise(every)):
-        return None
-    data = every.sample(MAX_SAMPLES, random_state)
+    # Pairs of classes have threads of their own; one output has too few samples here.
+    with one_blas_thread() if every.are_pairs else one_thread():
+        return _found(widths, tuned, best) if at_once or widths.promise(every) else None
+
+
+def _found(widths, tuned, best):
+    """Return widths per feature that fits confirm, or None; see `find_widths`."""
+    every, x, state = tuned.data, widths.x, widths.random_state
+    data = every.sample(MAX_SAMPLES, state)
     used, starts = np.flatnonzero(data.weight), widths.starts(data)
     start = starts[0]
     if len(starts) > 1:
@@ -202,7 +209,7 @@ def find_widths(tuned, best, random_state, clock, *, at_once=False) -> Judged | 
     if models is None:
         return None
     found = widths.descend(widths.loss(data, used), start).x
-    gammas = gamma * 4.0 ** -found[x.size :]
+    gammas = widths.gamma * 4.0 ** -found[x.size :]
     of_all, last = widths.last_steps(every, found[: x.size], gammas)
     x, factor = last.x[:-1], last.point["gamma"]
     point = {**last.point, "gamma": gammas * factor}
@@ -211,10 +218,9 @@ def find_widths(tuned, best, random_state, clock, *, at_once=False) -> Judged | 
     # The same last steps for the models without each fold.
     moved = [np.append(x, found[x.size :] - 0.5 * np.log2(factor)) for _, found in models]
     judged = [judge(at, gradient=False)[0] for (judge, _), at in zip(models, moved, strict=True)]
-    rows = np.concatenate([each.truth.rows for each in judged])
-    value = np.mean([each.score for each in judged])
+    rows = np.searchsorted(every.rows, np.concatenate([each.truth.rows for each in judged]))
     decision = np.concatenate([each.decision for each in judged])
-    return Judged(x, point, 1.0 - value, every.truth(np.searchsorted(every.rows, rows)), decision)
+    return Judged(x, point, np.mean([each.loss for each in judged]), every.truth(rows), decision)
 
 
 def _confirmed(widths, data, used, common, start):

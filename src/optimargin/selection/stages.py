@@ -192,7 +192,8 @@ class Findings:
     def add(self, found, level=Level.SEARCHED):
         """Score a record and keep it."""
         found.level, found.score = level, 1.0 - found.loss
-        if self.criterion is not self.criterion.guide:
+        # Further points come from losses of their own.
+        if self.criterion is not self.criterion.guide or level is Level.FURTHER:
             found.score = scored(self.criterion, found.decision, found.truth, found.point)
         found.plain = reported(self.plain, found.decision, found.truth)
         for each in self.all:
