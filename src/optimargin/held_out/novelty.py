@@ -163,8 +163,8 @@ class Reference:
                 raise ValueError(f"the {name} of the reference of p-values are damaged")
         if self.coef is not None and not ((self.fold >= 0) & (self.fold < len(self.coef))).all():
             raise ValueError("the folds of the reference of p-values are damaged")
-        total = self.total[0]
-        if (self.shares < 0).any() or abs(self.shares.sum() - 1) > 1e-6 or total <= 0:
+        total, most = self.total[0], np.sqrt(np.finfo(np.float64).max)  # products do not overflow
+        if (self.shares < 0).any() or abs(self.shares.sum() - 1) > 1e-6 or not 0 < total < most:
             raise ValueError("the counts of the reference of p-values are damaged")
 
     def p_values(self, model, X, decision):
