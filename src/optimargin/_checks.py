@@ -136,3 +136,22 @@ def sum_of_squares(X):
     values = (X.data if issparse(X) else X).ravel()
     n_threads = n_threads_for(values.size)
     return _dense_products.sum_of_squares(values, np.zeros(n_threads), n_threads)
+
+
+def looks_like_measurements(y, max_each=np.inf):
+    """Return whether y holds measurements rather than classes.
+
+    These are numbers that are not whole, or more than 20 different ones.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n_samples,)
+        Text is no measurement.
+    max_each : float, default=inf
+        The different numbers count only where each has fewer samples than that on average.
+    """
+    if y.dtype.kind not in "iuf":
+        return False
+    n_different = np.unique(y).size
+    is_whole = y.dtype.kind != "f" or bool((y == np.rint(y)).all())
+    return not is_whole or (n_different > 20 and len(y) < max_each * n_different)

@@ -79,6 +79,16 @@ def test_auto_serves_regression(run, heights, tmp_path):
     assert header == "row,prediction"
 
 
+@pytest.fixture
+def flat(tmp_path):
+    """A table that a linear model fits best."""
+    X = np.random.default_rng(0).normal(size=(80, 2))
+    rows = [f"{a:.3f},{b:.3f},{'pos' if a + 0.3 * b > 0 else 'neg'}" for a, b in X]
+    path = tmp_path / "flat.csv"
+    path.write_text("\n".join(["a,b,kind", *rows]))
+    return path
+
+
 def test_the_better_of_both_machines_is_chosen(run, tmp_path):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(120, 2))
@@ -104,6 +114,33 @@ def test_large_tables_get_landmarks(run, tmp_path, monkeypatch):
     model = load_model(tmp_path / "r" / "model.skops")[-1]
     assert model.approximation == "nystrom"
     assert told["estimated_accuracy"] > 0.9
+
+
+def test_landmarks_keep_the_widths_that_the_search_chose(run, tmp_path, monkeypatch):
+    monkeypatch.setattr("optimargin.cli._auto.KERNEL_UP_TO", 100)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(240, 8))
+    labels = np.where((X[:, 0] ** 2 + X[:, 1] ** 2) < 1.4, "in", "out")
+    path = tmp_path / "rings.csv"
+    rows = [",".join([*map("{:.3f}".format, x), label]) for x, label in zip(X, labels, strict=True)]
+    path.write_text("\n".join(["a,b,c,d,e,f,g,h,kind", *rows]))
+    told = json.loads(run("auto", path, "--out", tmp_path / "r", "--json")[1])
+    model = load_model(tmp_path / "r" / "model.skops")[-1]
+    assert model.approximation == "nystrom"
+    assert np.shape(model.gamma_) == (8,)
+    np.testing.assert_allclose(told["parameters"]["gamma"], model.gamma_)
+    assert "(per feature)" in (tmp_path / "r" / "report.html").read_text()
+
+
+@pytest.mark.parametrize("is_quick", [True, False])
+def test_all_tuned_models_are_judged_alike(run, flat, tmp_path, monkeypatch, is_quick):
+    if not is_quick:  # by a kernel model, that is: linear ones have closed forms of their own
+        monkeypatch.setattr("optimargin.training.plan._INVERTED_ONCE_UP_TO", 10)
+    told = json.loads(run("auto", flat, "--out", tmp_path / "r", "--json")[1])
+    how = [row["how"] for row in told["comparison"]]
+    folds = "5-fold cross-validation"
+    assert how[:2] == [folds if is_quick else "folds left out in the search"] * 2
+    assert how[2:] == [folds] * 3
 
 
 def test_other_files_are_safe(run, titanic, tmp_path):

@@ -171,7 +171,7 @@ def test_parts_do_not_share_parts_without_end(refused):
 
 
 def test_the_number_of_parts_is_limited(refused, monkeypatch):
-    monkeypatch.setattr("optimargin.io._vetting._MAX_COST", 2000)
+    monkeypatch.setattr("optimargin.io._vetting._MAX_COST", 500)
 
     def change(tree, parts):
         many = [plain_node(k, 10**6 + k) for k in range(3000)]
@@ -183,7 +183,7 @@ def test_the_number_of_parts_is_limited(refused, monkeypatch):
 
 
 def test_a_model_of_too_many_parts_is_not_saved(monkeypatch):
-    monkeypatch.setattr("optimargin.io._vetting._MAX_COST", 500)
+    monkeypatch.setattr("optimargin.io._vetting._MAX_COST", 125)
     words = np.array([f"word {k}" for k in range(600)], dtype=object)[:, None]
     with pytest.raises(ModelFileError, match=r"joblib\.dump"):
         saved(OneHotEncoder().fit(words))

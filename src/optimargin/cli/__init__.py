@@ -52,25 +52,23 @@ Read from a pipe, write JSON:
 UsageError: type[Exception] = typer.BadParameter.__bases__[0]  # type: ignore[assignment]
 
 
-class _Command(TyperCommand):
-    """A command whose help shows no type for flags."""
+class _WithoutFlagTypes:
+    """Help that shows no type for flags."""
 
     def get_params(self, ctx):
-        return _without_flag_types(super().get_params(ctx))
+        params = super().get_params(ctx)  # type: ignore[misc]
+        for param in params:
+            if getattr(param, "is_flag", False):
+                param.metavar = ""
+        return params
 
 
-class _Group(TyperGroup):
-    """The same for the program itself."""
-
-    def get_params(self, ctx):
-        return _without_flag_types(super().get_params(ctx))
+class _Command(_WithoutFlagTypes, TyperCommand):
+    """A command."""
 
 
-def _without_flag_types(params):
-    for param in params:
-        if getattr(param, "is_flag", False):
-            param.metavar = ""
-    return params
+class _Group(_WithoutFlagTypes, TyperGroup):
+    """A group of commands, or the program itself."""
 
 
 app = typer.Typer(

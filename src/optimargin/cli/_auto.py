@@ -7,17 +7,18 @@ from typing import Any
 import numpy as np
 
 from optimargin._ties import ranking
+from optimargin.cli._model import read_new_data
 from optimargin.cli._predictions import as_classes, describe_predictions, predictions_table
 from optimargin.cli._preparation import with_steps
 from optimargin.cli._searching import search_parameters
-from optimargin.cli._tasks import LEAVE_ONE_OUT, SEARCHED, counted
-from optimargin.io import DataFileError, read_data
+from optimargin.cli._tasks import SEARCHED, counted
+from optimargin.io import DataFileError
 from optimargin.io._files import write_bytes
 from optimargin.margins import unwrap
 
 KERNEL_UP_TO = 10_000
-"""Samples times outputs: for more, landmarks stand for the kernel matrix."""
-_SVM_UP_TO = 5000  # samples: an SVM of more takes minutes in cross-validation
+"""Samples times outputs of a kernel model without landmarks, and samples of an SVM: ten seconds for
+a fit, measured on two cores."""
 
 
 @dataclass(frozen=True)
@@ -33,8 +34,8 @@ class Row:
         Of held-out predictions.
     how : str
         How these were made.
-    predicted : ndarray of shape (n_samples,), default=None
-        The held-out predictions.
+    found : Found, default=None
+        The search, of models that are ours.
     trained_on : ndarray of int, default=None
         The samples it is for, where these are not all.
     test_score : float, default=None
@@ -45,29 +46,32 @@ class Row:
     model: Any
     score: float | None
     how: str
-    predicted: np.ndarray | None = None
+    found: Any = None
     trained_on: np.ndarray | None = None
     test_score: float | None = None
 
 
 @dataclass(frozen=True)
-class Tested:
-    """Predictions for new data with a target.
+class Predicted:
+    """Predictions for samples whose target is known.
 
     Attributes
     ----------
-    path : Path
-    y, predicted : ndarray of shape (n_rows,)
-        Of the rows that have a target.
+    of : str
+        Which samples these are.
+    y, values : ndarray of shape (n_rows,)
     """
 
-    path: Any
+    of: str
     y: np.ndarray
-    predicted: np.ndarray
+    values: np.ndarray
 
 
 def tune(job, machine, *, tell):
     """Tune a model with a kernel and one without.
+
+    Both are judged alike: on the folds of the baselines where the library has closed forms for
+    both, otherwise on the folds of their searches.
 
     Parameters
     ----------
@@ -80,48 +84,50 @@ def tune(job, machine, *, tell):
 
     Returns
     -------
-    found : Found
-        The better one.
     rows : list of Row
-        Both of them, the better one first.
+        The better one first.
     """
-    candidates = []
+    task, y = job.task, job.samples.y
+    folds = task.folds(y)
+    tuned, values = [], []
     for kind in _machines(job, machine):
-        found = search_parameters(job, kind, tell=tell, **_effort(job, kind))
-        with job.report.working("leaving one out"):
-            predicted = job.task.leave_one_out(unwrap(found.model), found.X, job.samples.y)
-        if predicted is None:
-            score, how = getattr(found.search, "held_out_score_", None), SEARCHED
-        else:
-            score, how = job.task.score(job.samples.y, predicted), LEAVE_ONE_OUT
-        candidates.append((found, Row(f"{found.name}, tuned", found.model, score, how, predicted)))
-    # A linear model comes last, and is simpler: it wins a tie.
-    candidates.reverse()
-    scores = [-np.inf if row.score is None else row.score for _, row in candidates]
-    order = list(ranking(scores))
-    return candidates[order[0]][0], [candidates[k][1] for k in order]
+        options = {"approximation": "nystrom"} if _needs_landmarks(job, kind) else {}
+        found = search_parameters(job, kind, tell=tell, **options)
+        with job.report.working("leaving folds out"):
+            values.append(task.held_out(unwrap(found.model), found.X, y, folds))
+        tuned.append(found)
+    if any(predicted is None for predicted in values):
+        scores, how = [getattr(f.search, "held_out_score_", None) for f in tuned], SEARCHED
+    else:
+        scores, how = [task.score(y, predicted) for predicted in values], _folds_told(folds)
+    rows = [
+        Row(f"{found.name}, tuned", found.model, score, how, found)
+        for found, score in zip(tuned, scores, strict=True)
+    ]
+    return [rows[k] for k in ranking([-np.inf if s is None else s for s in scores])]
 
 
 def _machines(job, machine):
-    """Return the machines to try."""
+    """Return the machines to try; the first is the simplest, and wins a tie."""
     is_named = machine.linear or machine.ldm or machine.kernel is not None
     if is_named or machine.solver is not None:
         return [machine]
-    return [machine, replace(machine, linear=True)]
+    return [replace(machine, linear=True), machine]
 
 
-def _effort(job, machine):
-    """Return how many samples a search uses, so that it takes seconds for many classes, too."""
+def _needs_landmarks(job, machine):
+    """Return whether landmarks stand for the kernel matrix of a machine."""
+    if machine.linear or machine.ldm:
+        return False
     n_outputs = 1
     if job.task.name == "classification":
         n_classes = np.unique(job.samples.y).size
         n_outputs = 1 if n_classes == 2 else n_classes
-    if machine.linear:
-        return {"max_samples": max(1000, 20_000 // n_outputs)}
-    n_samples = int(2000 / n_outputs ** (1 / 3))  # a fit costs the cube of them
-    if machine.ldm or len(job.samples.y) * n_outputs <= KERNEL_UP_TO:
-        return {"max_samples": n_samples}
-    return {"landmarks": n_samples}
+    return len(job.samples.y) * n_outputs > KERNEL_UP_TO
+
+
+def _folds_told(folds, of=""):
+    return f"{folds.get_n_splits()}-fold cross-validation{of}"
 
 
 def compare(job):
@@ -143,32 +149,32 @@ def compare(job):
     for name, baseline in task.baselines().items():
         used = None
         X_used, y_used, of = X, y, ""
-        if name.startswith("SV") and len(y) > _SVM_UP_TO:
-            used = np.sort(np.random.default_rng(0).permutation(len(y))[:_SVM_UP_TO])
-            X_used, y_used, of = X[used], y[used], f" of {_SVM_UP_TO} samples"
+        if name.startswith("SV") and len(y) > KERNEL_UP_TO:
+            used = np.sort(np.random.default_rng(0).permutation(len(y))[:KERNEL_UP_TO])
+            X_used, y_used, of = X[used], y[used], f" of {KERNEL_UP_TO} samples"
         model = with_steps(job.steps(), baseline, task.step)
         folds = task.folds(y_used)
         with job.report.working(f"comparing with {name}"), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # small classes, iterations: not the user's concern
             predicted = cross_val_predict(clone(model), X_used, y_used, cv=folds)
-        how = f"{folds.get_n_splits()}-fold cross-validation{of}"
-        rows.append(Row(name, model, task.score(y_used, predicted), how, trained_on=used))
+        score = task.score(y_used, predicted)
+        rows.append(Row(name, model, score, _folds_told(folds, of), trained_on=used))
     return rows
 
 
-def write_held_out(job, row, path):
+def write_held_out(job, row, values, path):
     """Write what a model predicts for each training sample when it is left out, if known."""
-    if row.predicted is None:
+    if values is None:
         return
     samples = job.samples
     ids = _ids_or_rows(samples, len(samples.y)) | {
         samples.label_name or "target": samples.y.tolist()
     }
-    write_bytes(path, predictions_table(row.model, row.predicted, ids, heading="held out").encode())
+    write_bytes(path, predictions_table(row.model, values, ids, heading="held out").encode())
     job.report.add("held out", f"predictions of each sample left out: {path}", held_out=str(path))
 
 
-def predict_test(job, rows, test, reading, layout, path):
+def predict_test(job, rows, test, reading, path):
     """Predict new data, write the predictions, and say how good they are.
 
     Parameters
@@ -178,8 +184,6 @@ def predict_test(job, rows, test, reading, layout, path):
         The first one predicts; the others are scored beside it.
     test : Path
     reading : Reading
-    layout : Layout
-        That of the model.
     path : Path
         Of the predictions.
 
@@ -187,11 +191,11 @@ def predict_test(job, rows, test, reading, layout, path):
     -------
     rows : list of Row
         With scores on the new data, if these have a target.
-    tested : Tested or None
+    tested : Predicted or None
     """
     model = rows[0].model
     with job.report.working(f"reading {test}"):
-        samples = _read_with_ids(test, reading, layout, job.samples.ids)
+        samples = _read_with_ids(job, test, reading)
     with job.report.working("predicting"):
         predicted = model.predict(samples.X)
         shares = model.predict_proba(samples.X) if hasattr(model, "predict_proba") else None
@@ -202,7 +206,7 @@ def predict_test(job, rows, test, reading, layout, path):
     write_bytes(path, predictions_table(model, predicted, ids, scores, shares).encode())
     n_rows = counted(predicted.size, "row", "rows")
     job.report.add("predicted", f"{n_rows} of {test}: {path}", predictions=str(path))
-    known = describe_predictions(model, samples, predicted, job.report, "test ")
+    known = describe_predictions(model, samples, predicted, job.report, "test")
     if not known.size:
         return rows, None
     kind: type = float
@@ -217,26 +221,27 @@ def predict_test(job, rows, test, reading, layout, path):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         rows = [replace(row, test_score=score(_fitted(row, job.samples))) for row in rows]
-    return rows, Tested(test, y, predicted[known].astype(kind))
+    return rows, Predicted(f"on {test}", y, predicted[known].astype(kind))
 
 
 def _fitted(row, samples):
     """Return the model of a row, fitted if it is a baseline."""
-    if row.predicted is not None or row.how == SEARCHED:
+    if row.found is not None:
         return row.model
     used = slice(None) if row.trained_on is None else row.trained_on
     return row.model.fit(samples.X[used], samples.y[used])
 
 
-def _read_with_ids(path, reading, layout, ids):
+def _read_with_ids(job, path, reading):
     """Return new data, with the first column that told training samples apart, if it has one."""
-    for name in ids:
+    layout = job.layout_of_new_data()
+    for name in job.samples.ids:
         try:
-            return read_data(path, format=reading.format, layout=replace(layout, ids=(name,)))
+            return read_new_data(path, layout, reading, (name,))
         except DataFileError as error:
             if "--ids" not in str(error):
                 raise
-    return read_data(path, format=reading.format, layout=layout)
+    return read_new_data(path, layout, reading)
 
 
 def _ids_or_rows(samples, n_rows):

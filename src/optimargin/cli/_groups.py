@@ -4,10 +4,11 @@ import sys
 from dataclasses import fields, is_dataclass
 from functools import wraps
 from inspect import Parameter, Signature, signature
+from signal import SIGINT
 
 import typer
 
-INTERRUPTED = 130
+INTERRUPTED = 128 + SIGINT
 """The exit code after Ctrl-C, as shells use it."""
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import typer
 from scipy.sparse import issparse
 
+from optimargin._checks import looks_like_measurements
 from optimargin.cli import _options as opt
 from optimargin.cli._preparation import (
     describe_preparation,
@@ -15,21 +16,12 @@ from optimargin.cli._preparation import (
     transformed,
     with_steps,
 )
-from optimargin.cli._tasks import (
-    LEAVE_ONE_OUT,
-    SEARCHED,
-    TASKS,
-    counted,
-    looks_like_regression,
-    task_of,
-)
-from optimargin.io import read_data, save_model, write_atomically
+from optimargin.cli._tasks import LEAVE_ONE_OUT, SEARCHED, TASKS, counted, task_of
+from optimargin.io import Layout, read_data, save_model, write_atomically
+from optimargin.io._dataset import some_of
 from optimargin.margins import calibration_shift, distribution_from_scores, unwrap
 
-_DESCRIBED = 5000  # compute margins of at most this many samples: with a kernel each needs a row
-_SCALES_APART = 100
-_READ_AS = {opt.TaskName.classification: "classes", opt.TaskName.regression: "numbers"}
-_FINEST_GAP = 1e-15  # what is shown of a gap: doubles do not know more
+_DESCRIBED_SAMPLES = 5000  # at most: margins of a kernel model take a row of the kernel each
 
 
 class Job:
@@ -50,10 +42,12 @@ class Job:
         check_targets(model, plot, data=data)
         self.report = showing.report()
         self.data, self._model, self._plot = data, model, plot
-        has_target = task != opt.TaskName.novelty
         self._format = reading.format
-        self._layout = replace(
-            reading.layout(preparing, has_target=has_target), labels=_READ_AS.get(task)
+        self._layout = reading.layout(
+            allow_missing=preparing.impute != "none",
+            allow_text=preparing.encode != "none",
+            has_labels=task != "novelty",
+            labels={"classification": "classes", "regression": "numbers"}.get(task),
         )
         self._task_name, self._preparing = task, preparing
 
@@ -99,11 +93,11 @@ class Job:
         return self.samples.label_name or "the target"
 
     def _find_task(self, samples, may_regress):
-        if samples.y is None and self._task_name != opt.TaskName.novelty:
+        if samples.y is None and self._task_name != "novelty":
             raise ValueError(f"{self.data} has no labels: name their column with --target.")
         if self._task_name is not None:
-            return TASKS[str(self._task_name)]
-        if not looks_like_regression(samples.y):
+            return TASKS[self._task_name]
+        if not looks_like_measurements(samples.y):
             return TASKS["classification"]
         if may_regress:
             return TASKS["regression"]
@@ -131,16 +125,18 @@ class Job:
         return with_steps(steps, estimator, self.task.step)
 
     def describe_estimate(self, model, search=None):
-        """Add first what users want to know: how good predictions of new samples will be."""
-        X, y = self.samples.X, self.samples.y
+        """Add first what users want to know: how good predictions of new samples will be.
+
+        Returns
+        -------
+        predicted : ndarray of shape (n_samples,) or None
+            What is predicted for each sample when it is left out, if that is known.
+        """
         with self.report.working("leaving one out"):
-            predicted = self.task.leave_one_out(unwrap(model), transformed(model, X), y)
-        if predicted is not None:
-            name, text, facts = self.task.describe_estimate(y, predicted, LEAVE_ONE_OUT)
-            self.report.add(name, text, **facts)
-        elif hasattr(search, "held_out_score_"):
-            name, text, facts = self.task.describe_score(y, search.held_out_score_, SEARCHED)
-            self.report.add(name, text, **facts)
+            X = transformed(model, self.samples.X)
+            predicted = self.task.held_out(unwrap(model), X, self.samples.y)
+        tell_estimate(self.report, self.task, self.samples.y, predicted, search)
+        return predicted
 
     def describe_model(self, model):
         """Add what there is to say about a fitted model, and return facts to be saved."""
@@ -175,24 +171,42 @@ class Job:
 
     def save(self, model, notes):
         """Save a fitted model, with what other commands need to read further data."""
-        samples, layout = self.samples, self._layout
-        unnamed = () if samples.feature_names is not None else tuple(samples.left_out)
-        layout = {
-            **asdict(layout),
-            "label": samples.label_name or layout.label,
-            "drop": (*layout.drop, *unnamed),
-            "feature_names": samples.feature_names,
-            "n_features": samples.X.shape[1],
-            "kinds": samples.kinds,
-            "zero_based": samples.zero_based,
-            "labels": "numbers" if self.task.name == "regression" else "text",
-        }
+        samples = self.samples
         estimated = self.report.facts_starting_with("estimated", "baseline")
+        layout = asdict(self.layout_of_new_data())
         notes = {"layout": layout, "n_samples": samples.X.shape[0], **estimated, **notes}
         if samples.feature_names is not None:
             model = named(model, samples.feature_names)
         save_model(model, self._model, notes=notes)
         self.report.add("saved", f"{self._model}", model=str(self._model))
+
+    def layout_of_new_data(self) -> Layout:
+        """Return the layout that further data for the model must have."""
+        samples, layout = self.samples, self._layout
+        unnamed = () if samples.feature_names is not None else tuple(samples.left_out)
+        return replace(
+            layout,
+            label=samples.label_name or layout.label,
+            drop=(*layout.drop, *unnamed),
+            feature_names=samples.feature_names,
+            n_features=samples.X.shape[1],
+            kinds=samples.kinds,
+            zero_based=samples.zero_based,
+            labels="numbers" if self.task.name == "regression" else "text",
+        )
+
+
+def tell_estimate(report, task, y, predicted, search=None):
+    """Add how good predictions of new samples will be, as held-out ones or a search tell."""
+    if predicted is not None:
+        judged = task.judge(y, predicted, f" ({LEAVE_ONE_OUT})")
+        facts = {"estimated_by": LEAVE_ONE_OUT}
+        if task.name == "classification":
+            facts["loo_error"] = 1 - judged.facts["accuracy"]
+        judged.tell(report, "estimated", **facts)
+    elif hasattr(search, "held_out_score_"):
+        judged = task.judge_score(y, search.held_out_score_, f" ({SEARCHED})")
+        judged.tell(report, "estimated", estimated_by=SEARCHED)
 
 
 def _as_measurements(samples, path):
@@ -209,8 +223,7 @@ def describe_columns(samples, report):
     if samples.kinds and "category" in samples.kinds:
         names = samples.feature_names or [str(j + 1) for j in range(len(samples.kinds))]
         of = [name for name, kind in zip(names, samples.kinds, strict=True) if kind == "category"]
-        shown = ", ".join(of[:8]) + (", ..." if len(of) > 8 else "")
-        report.add("categories", f"{len(of)}: {shown}", categories=of)
+        report.add("categories", f"{len(of)}: {some_of(of)}", categories=of)
     n_missing = _count_missing(samples.X)
     if n_missing:
         report.add("missing", counted(n_missing, "value", "values"), n_missing=n_missing)
@@ -232,7 +245,7 @@ def advise_scaling(X, report):
         return
     spread = np.nanstd(X, axis=0)
     spread = spread[spread > 0]
-    if spread.size and max(spread.max() / spread.min(), spread.max()) > _SCALES_APART:
+    if spread.size and max(spread.max() / spread.min(), spread.max()) > 100:
         report.add(
             "hint",
             f"standard deviations of features range from {spread.min():.2g} to "
@@ -255,42 +268,45 @@ def describe_scaling(model, report):
 def describe(model, X, y, report):
     """Add to the report how `model` performs on its training data, and return these facts."""
     rows = np.arange(X.shape[0])
-    if rows.size > _DESCRIBED:
-        rows = np.unique(np.linspace(0, rows.size - 1, _DESCRIBED).astype(int))
+    if rows.size > _DESCRIBED_SAMPLES:
+        rows = np.unique(np.linspace(0, rows.size - 1, _DESCRIBED_SAMPLES).astype(int))
     of = "the training data" if rows.size == X.shape[0] else f"{rows.size} training samples"
     task = task_of(model)
     if task.name == "novelty":
-        est = unwrap(model)
-        facts = {"offset": est.offset_, "false_alarm_rate": est.false_alarm_rate}
-        text = f"{est.offset_:.4g}, for a false-alarm rate of {est.false_alarm_rate:g}"
-        report.add("threshold", text, **facts)
-    if task.name in ("regression", "novelty"):
-        known = None if y is None else y[rows]
-        name, text, more = task.describe_training(known, model.predict(X[rows]), of)
-        report.add(name, text, **more)
-        return more if task.name == "regression" else facts | more
+        return _describe_threshold(model, X[rows], of, report)
+    if task.name == "regression":
+        return task.judge(y[rows], model.predict(X[rows]), f" on {of}").tell(report, "training")
     scores = model.decision_function(X[rows])
-    distribution = distribution_from_scores(
-        y[rows], scores - calibration_shift(unwrap(model)), model.classes_
-    )
-    name, text, facts = task.describe_training(y[rows], task.labels_of(model, scores), of)
-    report.add(name, text, **facts)
-    facts |= {
+    facts = task.judge(y[rows], task.labels_of(model, scores), f" on {of}").tell(report, "training")
+    return facts | _describe_margins(unwrap(model), y[rows], scores, report)
+
+
+def _describe_threshold(model, X, of, report):
+    est = unwrap(model)
+    facts = {"offset": est.offset_, "false_alarm_rate": est.false_alarm_rate}
+    text = f"{est.offset_:.4g}, for a false-alarm rate of {est.false_alarm_rate:g}"
+    report.add("threshold", text, **facts)
+    alarms = int(np.sum(model.predict(X) == -1))
+    more = {"training_alarms": alarms / X.shape[0]}
+    report.add("below it", f"{alarms} of {X.shape[0]} ({of}), which the model has seen", **more)
+    return facts | more
+
+
+def _describe_margins(est, y, scores, report):
+    distribution = distribution_from_scores(y, scores - calibration_shift(est), est.classes_)
+    facts = {
         "margin_mean": distribution.mean,
         "margin_variance": distribution.variance,
-        "margins_of": int(rows.size),
+        "margins_of": len(y),
     }
     text = f"mean {distribution.mean:.4g}, variance {distribution.variance:.4g}"
-    est = unwrap(model)
     if est.classes_.size > 2:
         text += " (true class minus best other)"
     elif hasattr(est, "D"):
-        facts["share_below_band"] = float(np.mean(distribution.margins < 1 - est.D))
-        facts["share_above_band"] = float(np.mean(distribution.margins > 1 + est.D))
-        text += (
-            f"; {facts['share_below_band']:.1%} below {1 - est.D:g}, "
-            f"{facts['share_above_band']:.1%} above {1 + est.D:g}"
-        )
+        below = float(np.mean(distribution.margins < 1 - est.D))
+        above = float(np.mean(distribution.margins > 1 + est.D))
+        facts |= {"share_below_band": below, "share_above_band": above}
+        text += f"; {below:.1%} below {1 - est.D:g}, {above:.1%} above {1 + est.D:g}"
     report.add("margins", text, **facts)
     return facts
 
@@ -301,7 +317,7 @@ def describe_fit(est, report):
     n_iter = int(np.max(est.n_iter_))
     if hasattr(est, "support_"):
         report.add("support vectors", f"{est.support_.size}", n_support=int(est.support_.size))
-    shown = f"≤ {_FINEST_GAP:g}" if gap <= _FINEST_GAP else f"{gap:.2g}"
+    shown = "≤ 1e-15" if gap <= 1e-15 else f"{gap:.2g}"  # doubles do not know more
     report.add(
         "certified gap",
         f"{shown}, by {est.solver_} in {counted(n_iter, 'iteration', 'iterations')}",
@@ -323,10 +339,8 @@ def check_targets(model, plot, /, **read):
     for path in (model, plot):
         if path is not None and not path.parent.is_dir():
             raise ValueError(f"The folder {path.parent} does not exist: create it first.")
-    opt.refuse_overwriting(model, **read)
-    opt.refuse_replacing(model)
-    opt.refuse_overwriting(plot, **{"model": model} | read)
-    opt.refuse_replacing_model(plot)
+    opt.check_written(model, is_model=True, **read)
+    opt.check_written(plot, **({"model": model} | read))
     if plot is None:
         return
     try:

@@ -5,67 +5,22 @@ Options that belong together are dataclasses; `grouped` turns each field into an
 
 import re
 from dataclasses import dataclass, fields
-from enum import StrEnum
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from optimargin.cli._report import Report
 
-_LEARNING = "What is learnt"
-_READING = "Reading the data"
-_SHOWING = "What is shown"
+Imputation = Literal["none", "median", "mean"]
+Encoding = Literal["none", "onehot"]
+Scaling = Literal["none", "standard", "unit"]
+TaskName = Literal["classification", "regression", "novelty"]
 
-
-class DataFormat(StrEnum):
-    """Formats of data files."""
-
-    svmlight = "svmlight"
-    csv = "csv"
-    parquet = "parquet"
-
-
-class Scaling(StrEnum):
-    """How features are scaled before they reach a classifier."""
-
-    none = "none"
-    standard = "standard"
-    unit = "unit"
-
-
-class Imputation(StrEnum):
-    """What takes the place of a missing number; a missing category becomes the most frequent."""
-
-    none = "none"
-    median = "median"
-    mean = "mean"
-
-
-class Encoding(StrEnum):
-    """How columns of text become numbers."""
-
-    none = "none"
-    onehot = "onehot"
-
-
-class TaskName(StrEnum):
-    """What is learnt."""
-
-    classification = "classification"
-    regression = "regression"
-    novelty = "novelty"
-
-
-class DecimalMark(StrEnum):
-    """What stands before the decimals of a number."""
-
-    point = "."
-    comma = ","
-
-
-def _option(panel, *names, **settings):
-    return typer.Option(*names, rich_help_panel=panel, **settings)
+_learning = partial(typer.Option, rich_help_panel="What is learnt")
+_reading = partial(typer.Option, rich_help_panel="Reading the data")
+_showing = partial(typer.Option, rich_help_panel="What is shown")
 
 
 def a_file(path: Path | None):
@@ -89,41 +44,35 @@ Data = Annotated[
 Model = Annotated[Path, typer.Argument(metavar="MODEL", callback=a_file, help="The model file.")]
 TaskOption = Annotated[
     TaskName | None,
-    _option(
-        _LEARNING,
+    _learning(
         "--task",
         help="Whether the target holds classes or measurements; default: what it looks like. "
         "novelty (train only): all rows are normal, and there is no target.",
     ),
 ]
 Format = Annotated[
-    DataFormat | None, _option(_READING, "--format", help="Detected from the content by default.")
+    Literal["svmlight", "csv", "parquet"] | None,
+    _reading("--format", help="Detected from the content by default."),
 ]
 SavePlot = Annotated[
     Path | None,
-    _option(_SHOWING, "--save-plot", callback=a_file, help="Write a plot (.png, .pdf, .svg)."),
+    _showing("--save-plot", callback=a_file, help="Write a plot (.png, .pdf, .svg)."),
 ]
-
-
 Impute = Annotated[
     Imputation,
-    _option(
-        _LEARNING,
-        "--impute",
-        help="Fill missing numbers; a missing category becomes the most frequent one.",
+    _learning(
+        "--impute", help="Fill missing numbers; a missing category becomes the most frequent one."
     ),
 ]
 Encode = Annotated[
     Encoding,
-    _option(
-        _LEARNING,
+    _learning(
         "--encode",
         help="onehot: one column per category; dates, ids and free text are left out.",
     ),
 ]
 Scale = Annotated[
-    Scaling,
-    _option(_LEARNING, "--scale", help="Scale features; the scaling becomes part of the model."),
+    Scaling, _learning("--scale", help="Scale features; the scaling becomes part of the model.")
 ]
 
 
@@ -131,75 +80,50 @@ Scale = Annotated[
 class Preparing:
     """What is done to a table before it reaches the estimator, and kept in the model."""
 
-    impute: Impute = Imputation.median
-    encode: Encode = Encoding.onehot
-    scale: Scale = Scaling.standard
+    impute: Impute = "median"
+    encode: Encode = "onehot"
+    scale: Scale = "standard"
 
 
 @dataclass(frozen=True)
 class PreparingOnRequest(Preparing):
     """The same for `train`, which takes features as they are unless told otherwise."""
 
-    impute: Impute = Imputation.none
-    encode: Encode = Encoding.none
-    scale: Scale = Scaling.none
+    impute: Impute = "none"
+    encode: Encode = "none"
+    scale: Scale = "none"
 
 
 @dataclass(frozen=True)
 class Machine:
-    """The classifier, and parameters that `train` and `select` both take."""
+    """The estimator, and parameters that `train`, `select` and `auto` take."""
 
-    linear: Annotated[
-        bool, _option(_LEARNING, "--linear", help="Linear model, for large data.")
-    ] = False
-    ldm: Annotated[
-        bool, _option(_LEARNING, "--ldm", help="Large margin distribution machine (ODM^L).")
-    ] = False
-    kernel: Annotated[
-        str | None,
-        _option(
-            _LEARNING,
-            "-t",
-            "--kernel",
-            help="linear (0), poly (1), rbf (2) or sigmoid (3).",
-            callback=_kernel,
-        ),
-    ] = None
-    degree: Annotated[
-        float | None, _option(_LEARNING, "-d", "--degree", help="Degree of poly.")
-    ] = None
-    coef0: Annotated[
-        float | None, _option(_LEARNING, "-r", "--coef0", help="Constant term of poly and sigmoid.")
-    ] = None
-    fit_intercept: Annotated[
-        bool | None,
-        _option(
-            _LEARNING,
-            "--intercept/--no-intercept",
-            help="Whether to fit an intercept (default: yes).",
-        ),
-    ] = None
-    class_weight: Annotated[
-        list[str] | None,
-        _option(
-            _LEARNING,
-            "--class-weight",
-            metavar="LABEL=WEIGHT",
-            help="balanced, or one weight per class; -w1 2 is --class-weight 1=2.",
-        ),
-    ] = None
-    solver: Annotated[
-        str | None, _option(_LEARNING, "--solver", help="newton, newton_cg, dcd, svrg, ...")
-    ] = None
-    tol: Annotated[
-        float | None, _option(_LEARNING, "-e", "--tol", help="Certified relative gap to reach.")
-    ] = None
-    max_iter: Annotated[
-        int | None, _option(_LEARNING, "--max-iter", min=1, help="Limit on iterations.")
-    ] = None
-    random_state: Annotated[
-        int | None, _option(_LEARNING, "--seed", min=0, help="Seed of random numbers.")
-    ] = None
+    linear: bool = _learning(False, "--linear", help="Linear model, for large data.")
+    ldm: bool = _learning(False, "--ldm", help="Large margin distribution machine (ODM^L).")
+    kernel: str | None = _learning(
+        None,
+        "-t",
+        "--kernel",
+        help="linear (0), poly (1), rbf (2) or sigmoid (3).",
+        callback=_kernel,
+    )
+    degree: float | None = _learning(None, "-d", "--degree", help="Degree of poly.")
+    coef0: float | None = _learning(
+        None, "-r", "--coef0", help="Constant term of poly and sigmoid."
+    )
+    fit_intercept: bool | None = _learning(
+        None, "--intercept/--no-intercept", help="Whether to fit an intercept (default: yes)."
+    )
+    class_weight: list[str] | None = _learning(
+        None,
+        "--class-weight",
+        metavar="LABEL=WEIGHT",
+        help="balanced, or one weight per class; -w1 2 is --class-weight 1=2.",
+    )
+    solver: str | None = _learning(None, "--solver", help="newton, newton_cg, dcd, svrg, ...")
+    tol: float | None = _learning(None, "-e", "--tol", help="Certified relative gap to reach.")
+    max_iter: int | None = _learning(None, "--max-iter", min=1, help="Limit on iterations.")
+    random_state: int | None = _learning(None, "--seed", min=0, help="Seed of random numbers.")
 
     def parameters(self):
         """Return the parameters by name; class weights are left out, as they need the data."""
@@ -210,57 +134,37 @@ class Machine:
 class Tuning:
     """Parameters that are options of `train`, and that `select` chooses."""
 
-    penalty: Annotated[
-        float | None,
-        _option(
-            _LEARNING,
-            "-c",
-            "--C1",
-            "--C",
-            help="Penalty on small margins: C1 of ODM, C of LDM. LIBSVM's C times the number of "
-            "samples. Default for ODM: 2 per sample (regression: 32), with --linear divided by "
-            "the variance of the features.",
-        ),
-    ] = None
-    C2: Annotated[
-        float | None,
-        _option(
-            _LEARNING,
-            "--C2",
-            help="Penalty on margins above 1 + D. Default: C1 / 4 (regression: C1).",
-        ),
-    ] = None
-    D: Annotated[
-        float | None,
-        _option(_LEARNING, "--D", help="Half-width of the band without penalty."),
-    ] = None
-    lambda1: Annotated[
-        float | None, _option(_LEARNING, "--lambda1", help="LDM: weight of the margin variance.")
-    ] = None
-    lambda2: Annotated[
-        float | None, _option(_LEARNING, "--lambda2", help="LDM: weight of the margin mean.")
-    ] = None
-    gamma: Annotated[
-        str | None,
-        _option(_LEARNING, "-g", "--gamma", help="A number, scale, auto, mean_distance or local."),
-    ] = None
-    approximation: Annotated[
-        str | None,
-        _option(_LEARNING, "--approximation", help="nystrom: a kernel model for large data."),
-    ] = None
-    n_components: Annotated[
-        int | None,
-        _option(_LEARNING, "--n-components", min=1, help="Number of landmarks of nystrom."),
-    ] = None
-
-    false_alarm_rate: Annotated[
-        float | None,
-        _option(
-            _LEARNING,
-            "--false-alarm-rate",
-            help="Novelty: the share of new normal samples that may be taken for outliers.",
-        ),
-    ] = None
+    penalty: float | None = _learning(
+        None,
+        "-c",
+        "--C1",
+        "--C",
+        help="Penalty on small margins: C1 of ODM, C of LDM. LIBSVM's C times the number of "
+        "samples. Default for ODM: 2 per sample (regression: 32), with --linear divided by "
+        "the variance of the features.",
+    )
+    C2: float | None = _learning(
+        None,
+        "--C2",
+        help="Penalty on margins above 1 + D. Default: C1 / 4 (regression: C1).",
+    )
+    D: float | None = _learning(None, "--D", help="Half-width of the band without penalty.")
+    lambda1: float | None = _learning(None, "--lambda1", help="LDM: weight of the margin variance.")
+    lambda2: float | None = _learning(None, "--lambda2", help="LDM: weight of the margin mean.")
+    gamma: str | None = _learning(
+        None, "-g", "--gamma", help="A number, scale, auto, mean_distance or local."
+    )
+    approximation: str | None = _learning(
+        None, "--approximation", help="nystrom: a kernel model for large data."
+    )
+    n_components: int | None = _learning(
+        None, "--n-components", min=1, help="Number of landmarks of nystrom."
+    )
+    false_alarm_rate: float | None = _learning(
+        None,
+        "--false-alarm-rate",
+        help="Novelty: the share of new normal samples that may be taken for outliers.",
+    )
 
     def parameters(self, *, ldm):
         """Return the parameters by the names that the classifier uses."""
@@ -272,60 +176,36 @@ class Reading:
     """How to read a data file."""
 
     format: Format = None
-    label: Annotated[
-        str | None,
-        _option(
-            _READING,
-            "--target",
-            "--label",
-            help="Table: the column to predict, by name or by number from 1. Default: the one "
-            "called target, class, label or y, or else the last one.",
-        ),
-    ] = None
-    header: Annotated[
-        bool | None,
-        _option(
-            _READING,
-            "--header/--no-header",
-            help="Table: whether the first line holds names. Default: what it looks like.",
-        ),
-    ] = None
-    drop: Annotated[
-        list[str] | None,
-        _option(_READING, "--drop", metavar="COLUMNS", help="Table: leave out, as in --drop a,b."),
-    ] = None
-    keep: Annotated[
-        list[str] | None,
-        _option(
-            _READING, "--keep", metavar="COLUMNS", help="Table: use, even if they look like ids."
-        ),
-    ] = None
-    missing: Annotated[
-        list[str] | None,
-        _option(
-            _READING,
-            "--missing",
-            metavar="TEXT",
-            help="Table: what a missing value looks like, besides empty cells, NA, NaN, null, ?.",
-        ),
-    ] = None
-    decimal: Annotated[
-        DecimalMark | None,
-        _option(_READING, "--decimal", help="Table: decimal mark. Default: what it looks like."),
-    ] = None
+    label: str | None = _reading(
+        None,
+        "--target",
+        "--label",
+        help="Table: the column to predict, by name or by number from 1. Default: the one "
+        "called target, class, label or y, or else the last one.",
+    )
+    header: bool | None = _reading(
+        None,
+        "--header/--no-header",
+        help="Table: whether the first line holds names. Default: what it looks like.",
+    )
+    drop: list[str] | None = _reading(
+        None, "--drop", metavar="COLUMNS", help="Table: leave out, as in --drop a,b."
+    )
+    keep: list[str] | None = _reading(
+        None, "--keep", metavar="COLUMNS", help="Table: use, even if they look like ids."
+    )
+    missing: list[str] | None = _reading(
+        None,
+        "--missing",
+        metavar="TEXT",
+        help="Table: what a missing value looks like, besides empty cells, NA, NaN, null, ?.",
+    )
+    decimal: Literal[".", ","] | None = _reading(
+        None, "--decimal", help="Table: decimal mark. Default: what it looks like."
+    )
 
-    def layout(self, preparing=None, ids=(), *, has_target=True):
-        """Return the layout of a table.
-
-        Parameters
-        ----------
-        preparing : Preparing, default=None
-            Says whether values may be missing, or text.
-        ids : sequence of str, default=()
-            Columns that are needed as they are written.
-        has_target : bool, default=True
-            Whether a target is learnt.
-        """
+    def layout(self, **required):
+        """Return the layout of a table; `required` are further attributes of it."""
         from optimargin.io import Layout
 
         return Layout(
@@ -334,11 +214,8 @@ class Reading:
             drop=listed(self.drop),
             keep=listed(self.keep),
             missing=tuple(self.missing or ()),
-            decimal=None if self.decimal is None else str(self.decimal),
-            allow_missing=preparing is not None and preparing.impute != Imputation.none,
-            allow_text=preparing is not None and preparing.encode != Encoding.none,
-            ids=tuple(ids),
-            has_labels=has_target,
+            decimal=self.decimal,
+            **required,
         )
 
 
@@ -346,8 +223,8 @@ class Reading:
 class Showing:
     """What is printed, and how."""
 
-    json: Annotated[bool, _option(_SHOWING, "--json", help="One JSON object on stdout.")] = False
-    quiet: Annotated[bool, _option(_SHOWING, "-q", "--quiet", help="Show only errors.")] = False
+    json: bool = _showing(False, "--json", help="One JSON object on stdout.")
+    quiet: bool = _showing(False, "-q", "--quiet", help="Show only errors.")
 
     def report(self, *, to_stderr=False):
         """Return a new report."""
@@ -360,45 +237,44 @@ def listed(values):
     return tuple(name for name in names if name)
 
 
-def refuse_replacing(model):
-    """Raise an error if a file exists that is no model: it may be someone's data."""
+def check_written(path, *, is_model=False, **others):
+    """Raise an error unless a file may be written; it may be someone's data, or a model.
+
+    Parameters
+    ----------
+    path : Path or None
+    is_model : bool, default=False
+        Whether it becomes a model. Models replace models only, and nothing else replaces them.
+    **others : Path or None
+        Files that are read, or written for something else, by what they are called.
+    """
+    if path is None or str(path) == "-":
+        return
+    for what, other in others.items():
+        if other is None or str(other) == "-":
+            continue
+        both_exist = path.exists() and other.exists()
+        if path.samefile(other) if both_exist else path.resolve() == other.resolve():
+            raise typer.BadParameter(
+                f"{path} is also the {what}, which this would overwrite: choose another name."
+            )
+    if not path.is_file() or not path.stat().st_size or _holds_model(path) == is_model:
+        return
+    if is_model:
+        raise typer.BadParameter(
+            f"{path} exists and is no model of optimargin: choose another name, or remove it."
+        )
+    raise typer.BadParameter(f"{path} is a model: choose another name for the output.")
+
+
+def _holds_model(path):
     from zipfile import BadZipFile, ZipFile
 
-    if model is None or not model.exists() or not model.is_file() or not model.stat().st_size:
-        return
     try:
-        with ZipFile(model) as archive:
-            is_model = "optimargin.json" in archive.namelist()
+        with ZipFile(path) as archive:
+            return "optimargin.json" in archive.namelist()
     except (BadZipFile, OSError):
-        is_model = False
-    if not is_model:
-        raise typer.BadParameter(
-            f"{model} exists and is no model of optimargin: choose another name, or remove it."
-        )
-
-
-def refuse_replacing_model(out):
-    """Raise an error if a model would be replaced by something else."""
-    if out is None or str(out) == "-":
-        return
-    try:
-        refuse_replacing(out)
-    except typer.BadParameter:
-        return  # no model
-    if out.exists() and out.is_file() and out.stat().st_size:
-        raise typer.BadParameter(f"{out} is a model: choose another name for the output.")
-
-
-def refuse_overwriting(written, **others):
-    """Raise an error if a file to be written is also read, or written for something else."""
-    for what, path in others.items():
-        if written is None or path is None or "-" in (str(written), str(path)):
-            continue
-        both_exist = written.exists() and path.exists()
-        if written.samefile(path) if both_exist else written.resolve() == path.resolve():
-            raise typer.BadParameter(
-                f"{written} is also the {what}, which this would overwrite: choose another name."
-            )
+        return False
 
 
 def given(classifier, **options):

@@ -1,18 +1,16 @@
 """The page of `optimargin auto`: one HTML file that needs nothing else."""
 
+from collections import Counter
 from html import escape
 
 import numpy as np
 
 from optimargin import __version__
+from optimargin.cli._auto import Predicted
 from optimargin.cli._preparation import describe_preparation
-from optimargin.cli._tasks import counted, root_mean_square
+from optimargin.cli._tasks import SEARCHED, counted, root_mean_square
+from optimargin.io._dataset import SHOWN_NAMES, some_of
 from optimargin.io._files import write_bytes
-
-_SHOWN_CLASSES = 20  # a larger confusion matrix is unreadable
-_SHOWN_POINTS = 2000  # of a scatter plot
-_SHOWN_CELLS = 12  # of a list of columns
-_WIDTH, _HEIGHT, _EDGE = 520, 400, 62  # of a plot, in pixels
 
 _STYLE = """
 :root { --ink: #1c2733; --soft: #5b6b7b; --line: #dde3ea; --ours: #1f6fb2; --other: #9fb0c0; }
@@ -32,7 +30,8 @@ th, td { text-align: left; padding: .35rem .6rem; border-bottom: 1px solid var(-
   vertical-align: top; }
 td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 .bar { background: var(--other); height: .8rem; border-radius: 3px; min-width: 1px; }
-.ours .bar { background: var(--ours); } .ours td { font-weight: 600; } small { font-weight: 400; }
+.models tr:nth-child(2) .bar { background: var(--ours); } small { font-weight: 400; }
+.models tr:nth-child(2) td { font-weight: 600; }
 td.meter { width: 40%; min-width: 6rem; vertical-align: middle; }
 table.matrix { width: auto; } table.matrix td { text-align: right; min-width: 3rem; }
 table.matrix th { font-weight: 500; }
@@ -49,81 +48,92 @@ dt { color: var(--soft); } dd { margin: 0; overflow-wrap: anywhere; }
 """
 
 
-def write_page(job, found, rows, tested, path):
+def write_page(job, rows, held_out, tested, path):
     """Write the page.
 
     Parameters
     ----------
     job : Job
-    found : Found
-        The chosen model.
     rows : list of Row
         The comparison, the chosen model first.
-    tested : Tested or None
+    held_out : ndarray of shape (n_samples,) or None
+        What is predicted for each sample when it is left out.
+    tested : Predicted or None
+        Predictions for new data.
     path : Path
     """
+    known = [tested] if tested is not None else []
+    if held_out is not None:
+        known.append(Predicted("estimated by leave-one-out", job.samples.y, held_out))
     sections = [
-        _headline(job, rows[0], tested),
+        _headline(job, rows[0].found.search, known, is_tested=tested is not None),
         _comparison(job.task, rows),
-        _errors(job, rows[0], tested),
+        _errors(job.task, known[0]) if known else "",
         _columns(job.samples),
-        _model(job, found),
-        _next(job, path.parent),
+        _model(rows[0].found),
+        _next(path.parent),
     ]
-    title = f"{escape(str(job.data))} · optimargin"
+    title = escape(str(job.data))
     body = "\n".join(f"<section>{section}</section>" for section in sections if section)
     page = (
         "<!doctype html>\n"
-        f'<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
+        f'<html lang="en"><head><meta charset="utf-8"><title>{title} · optimargin</title>'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<style>{_STYLE}</style></head>\n<body><main>\n"
-        f"<h1>{escape(str(job.data))}</h1>\n{body}\n"
+        f"<h1>{title}</h1>\n{body}\n"
         f'<p class="soft">Made by optimargin {__version__}.</p>\n</main></body></html>\n'
     )
     write_bytes(path, page.encode())
 
 
-def _headline(job, ours, tested):
+def _headline(job, search, known, *, is_tested):
     """Return the answer to the first question, how good the model is."""
     y, task = job.samples.y, job.task
-    what = f"Predicting <b style='font-size:inherit'>{escape(job.target_name)}</b>"
-    parts = []
-    if tested is not None:
-        parts.append((_shown_score(task, tested.y, tested.predicted), f"on {tested.path}"))
-    if ours.predicted is not None:
-        parts.append((_shown_score(task, y, ours.predicted), f"estimated ({ours.how})"))
-    elif ours.score is not None:
-        parts.append((f"{ours.score:.3f}", f"{task.measure}, estimated ({ours.how})"))
+    figures = [(_shown_score(task, each), each.of) for each in known]
+    if not known and hasattr(search, "held_out_score_"):
+        figures = [(f"{search.held_out_score_:.3f}", f"{task.measure}, estimated ({SEARCHED})")]
     if task.name == "classification":
         most, share = task.majority(y)
         beside = f"Always answering {escape(str(most))!r} would be right for {share:.1%}."
     else:
         beside = f"Always answering the mean would be off by {root_mean_square(y - y.mean()):.4g}."
-    figures = "".join(
+    shown = "".join(
         f"<div><b>{escape(number)}</b> <span class='soft'>{escape(label)}</span></div>"
-        for number, label in parts
+        for number, label in figures
     )
     size = (
         f"{counted(len(y), 'sample', 'samples')}, "
         f"{counted(job.samples.X.shape[1], 'feature', 'features')}, {task.describe_target(y)[0]}"
     )
     caution = (
-        ""
-        if tested is not None
-        else "<p class='soft'>Parameters were chosen with the same samples, which makes the "
-        "estimate slightly optimistic; <code>--test</code> with rows that were put aside does "
-        "not.</p>"
+        "<p class='soft'>Parameters were chosen on the same samples, which makes the estimate "
+        "slightly optimistic. Give rows that were put aside by <code>--test</code> for an estimate "
+        "that is not.</p>"
     )
     return (
-        f"<p>{what}: {escape(size)}.</p><div class='headline'>{figures}</div>"
-        f"<p>{beside}</p>{caution}"
+        f"<p>Predicting <b style='font-size:inherit'>{escape(job.target_name)}</b>: "
+        f"{escape(size)}.</p><div class='headline'>{shown}</div>"
+        f"<p>{beside}</p>{'' if is_tested else caution}"
     )
 
 
-def _shown_score(task, y, predicted):
+def _shown_score(task, known):
+    score = task.score(known.y, known.values)
     if task.name == "classification":
-        return f"{task.score(y, predicted):.1%} right"
-    return f"± {root_mean_square(y - predicted):.4g}, R² {task.score(y, predicted):.3f}"
+        return f"{score:.1%} right"
+    return f"± {root_mean_square(known.y - known.values):.4g}, R² {score:.3f}"
+
+
+def _table(head, lines, kind=""):
+    """Return an HTML table; cells are HTML, those of `head` with their tags."""
+    rows = "".join(f"<tr>{line}</tr>" for line in (head, *lines))
+    return f"<div class='scroll'><table class='{kind}'>{rows}</table></div>"
+
+
+def _terms(title, items):
+    """Return a list of terms and texts under a title."""
+    rows = "".join(f"<dt>{escape(term)}</dt><dd>{escape(text)}</dd>" for term, text in items)
+    return f"<h2>{title}</h2><dl>{rows}</dl>"
 
 
 def _comparison(task, rows):
@@ -131,39 +141,35 @@ def _comparison(task, rows):
     is_tested = any(row.test_score is not None for row in rows)
     head = f"<th>model</th><th class='number'>{task.measure}</th>"
     head += "<th class='number'>new data</th>" if is_tested else ""
-    head += "<th class='meter'></th>"
     lines = []
-    for k, row in enumerate(rows):
+    for row in rows:
         score = "–" if row.score is None else f"{row.score:.3f}"
-        name = f"{escape(row.name)}<br><small class='soft'>{escape(row.how)}</small>"
-        cells = f"<td>{name}</td><td class='number'>{score}</td>"
+        cells = (
+            f"<td>{escape(row.name)}<br><small class='soft'>{escape(row.how)}</small></td>"
+            f"<td class='number'>{score}</td>"
+        )
         if is_tested:
             cells += f"<td class='number'>{row.test_score:.3f}</td>"
         length = 100 * min(1.0, max(0.0, row.score or 0.0))
-        cells += f"<td class='meter'><div class='bar' style='width:{length:.1f}%'></div></td>"
-        lines.append(f"<tr{' class=ours' if k == 0 else ''}>{cells}</tr>")
+        bar = f"<div class='bar' style='width:{length:.1f}%'></div>"
+        lines.append(f"{cells}<td class='meter'>{bar}</td>")
     return (
-        "<h2>Beside simpler models</h2><div class='scroll'><table>"
-        f"<tr>{head}</tr>{''.join(lines)}</table></div>"
+        f"<h2>Beside simpler models</h2>{_table(head + '<th class=meter></th>', lines, 'models')}"
         "<p class='soft'>Baselines have the default parameters of scikit-learn and the same "
         "preparation of the table.</p>"
     )
 
 
-def _errors(job, ours, tested):
+def _errors(task, known):
     """Return the confusion matrix, or the plot of predictions."""
-    if tested is not None:
-        y, predicted, of = tested.y, tested.predicted, f"on {tested.path}"
-    elif ours.predicted is not None:
-        y, predicted, of = job.samples.y, ours.predicted, "of samples left out"
-    else:
-        return ""
-    if job.task.name == "regression":
-        return f"<h2>Predictions {escape(of)}</h2>{scatter(y, predicted)}{_worst(y, predicted)}"
+    y, predicted = known.y, known.values
+    if task.name == "regression":
+        shown = scatter(y, predicted) + _worst(y, predicted)
+        return f"<h2>Predictions, {escape(known.of)}</h2>{shown}"
     labels = np.unique(np.concatenate([y, predicted]))
-    if labels.size > _SHOWN_CLASSES:
-        return f"<h2>Errors {escape(of)}</h2>" + _frequent_errors(y, predicted)
-    return f"<h2>Errors {escape(of)}</h2>" + confusion(y, predicted, labels)
+    readable = labels.size <= 20
+    shown = confusion(y, predicted, labels) if readable else _frequent_errors(y, predicted)
+    return f"<h2>Errors, {escape(known.of)}</h2>{shown}"
 
 
 def confusion(y, predicted, labels):
@@ -178,39 +184,27 @@ def confusion(y, predicted, labels):
     lines = []
     for label in labels:
         own = predicted[y == label]
-        counts = [int(np.sum(own == other)) for other in labels]
-        cells = ""
-        for other, count in zip(labels, counts, strict=True):
-            share = count / max(1, own.size)
+        cells = f"<th>{escape(str(label))}</th>"
+        for other in labels:
+            count = int(np.sum(own == other))
             color = "31,111,178" if other == label else "201,84,60"
-            cells += f"<td style='background:rgba({color},{0.75 * share:.2f})'>{count}</td>"
-        found = f"{counts[list(labels).index(label)] / own.size:.1%}" if own.size else "–"
-        lines.append(f"<tr><th>{escape(str(label))}</th>{cells}<td>{found}</td></tr>")
-    return (
-        "<div class='scroll'><table class='matrix'>"
-        f"<tr><th>true \\ predicted</th>{head}<th class='number'>found</th></tr>{''.join(lines)}"
-        "</table></div>"
-    )
+            strength = 0.75 * count / max(1, own.size)
+            cells += f"<td style='background:rgba({color},{strength:.2f})'>{count}</td>"
+        found = f"{np.mean(own == label):.1%}" if own.size else "–"
+        lines.append(f"{cells}<td>{found}</td>")
+    head = f"<th>true \\ predicted</th>{head}<th class='number'>found</th>"
+    return _table(head, lines, "matrix")
 
 
 def _frequent_errors(y, predicted):
     """Return the most frequent errors, for many classes."""
     wrong = y != predicted
-    pairs, counts = np.unique(
-        np.stack([y[wrong].astype(str), predicted[wrong].astype(str)], axis=1),
-        axis=0,
-        return_counts=True,
-    )
-    order = np.argsort(-counts, kind="stable")[:_SHOWN_CELLS]
-    lines = "".join(
-        f"<tr><td>{escape(str(pairs[k, 0]))}</td><td>{escape(str(pairs[k, 1]))}</td>"
-        f"<td class='number'>{counts[k]}</td></tr>"
-        for k in order
-    )
-    return (
-        "<table class='matrix'><tr><th>true</th><th>predicted</th><th class='number'>samples</th>"
-        f"</tr>{lines}</table>"
-    )
+    pairs = Counter(zip(y[wrong].tolist(), predicted[wrong].tolist(), strict=True))
+    lines = [
+        f"<td>{escape(str(true))}</td><td>{escape(str(label))}</td><td>{count}</td>"
+        for (true, label), count in pairs.most_common(SHOWN_NAMES)
+    ]
+    return _table("<th>true</th><th>predicted</th><th>samples</th>", lines, "matrix")
 
 
 def scatter(y, predicted):
@@ -220,41 +214,37 @@ def scatter(y, predicted):
     ----------
     y, predicted : ndarray of shape (n_samples,)
     """
-    rows = np.arange(len(y))
-    if rows.size > _SHOWN_POINTS:
-        rows = np.unique(np.linspace(0, rows.size - 1, _SHOWN_POINTS).astype(int))
+    width, height, left, right, bottom, top = 520, 400, 62, 24, 44, 12  # pixels
+    rows = np.unique(np.linspace(0, len(y) - 1, min(len(y), 2000)).astype(int))
     low = float(min(y.min(), predicted.min()))
     high = float(max(y.max(), predicted.max()))
     span = (high - low) or 1.0
 
     def across(value):
-        return _EDGE + (value - low) / span * (_WIDTH - _EDGE - 24)
+        return left + (value - low) / span * (width - left - right)
 
     def up(value):
-        return _HEIGHT - 44 - (value - low) / span * (_HEIGHT - 44 - 12)
+        return height - bottom - (value - low) / span * (height - bottom - top)
 
-    ticks = round_numbers(low, low + span)
+    def text(x, y, words, anchor="middle", more=""):
+        return f"<text x='{x:.1f}' y='{y:.1f}' text-anchor='{anchor}'{more}>{words}</text>"
+
     parts = [
         f"<line x1='{across(low):.1f}' y1='{up(low):.1f}' x2='{across(high):.1f}' "
         f"y2='{up(high):.1f}' stroke='#9fb0c0' stroke-dasharray='5 4'/>"
     ]
-    for tick in ticks:
-        x, y_text = f"{across(tick):.1f}", f"{up(tick) + 4:.1f}"
-        parts += [
-            f"<text x='{x}' y='{_HEIGHT - 24}' text-anchor='middle'>{tick:.4g}</text>",
-            f"<text x='{_EDGE - 8}' y='{y_text}' text-anchor='end'>{tick:.4g}</text>",
-        ]
+    for tick in round_numbers(low, low + span):
+        parts.append(text(across(tick), height - 24, f"{tick:.4g}"))
+        parts.append(text(left - 8, up(tick) + 4, f"{tick:.4g}", "end"))
     parts += [
         f"<circle cx='{across(a):.1f}' cy='{up(b):.1f}' r='3' fill='#1f6fb2' fill-opacity='.45'/>"
         for a, b in zip(y[rows].tolist(), predicted[rows].tolist(), strict=True)
     ]
-    parts.append(f"<text x='{_WIDTH / 2}' y='{_HEIGHT - 4}' text-anchor='middle'>true</text>")
-    parts.append(
-        f"<text x='14' y='{_HEIGHT / 2}' transform='rotate(-90 14 {_HEIGHT / 2})' "
-        "text-anchor='middle'>predicted</text>"
-    )
+    parts.append(text(width / 2, height - 4, "true"))
+    turned = f" transform='rotate(-90 14 {height / 2})'"
+    parts.append(text(14, height / 2, "predicted", more=turned))
     return (
-        f"<svg viewBox='0 0 {_WIDTH} {_HEIGHT}' width='{_WIDTH}' role='img' "
+        f"<svg viewBox='0 0 {width} {height}' width='{width}' role='img' "
         f"aria-label='predicted over true values'>{''.join(parts)}</svg>"
     )
 
@@ -287,51 +277,34 @@ def _columns(samples):
     for kind, title in (("number", "numbers"), ("category", "categories")):
         own = [name for name, other in zip(names, samples.kinds, strict=True) if other == kind]
         if own:
-            items.append((f"{len(own)} {title}", _listed(own)))
-    n_missing = int(np.sum(samples.X != samples.X))
-    if n_missing:
-        per_column = np.sum(samples.X != samples.X, axis=0)
-        order = [int(j) for j in np.argsort(-per_column, kind="stable") if per_column[j]]
-        shown = _listed([f"{names[j]} ({per_column[j]})" for j in order])
-        items.append(("missing values", shown))
+            items.append((f"{len(own)} {title}", some_of(own)))
+    n_missing = np.sum(samples.X != samples.X, axis=0)  # NaN alone differs from itself
+    if n_missing.any():
+        order = [j for j in np.argsort(-n_missing, kind="stable") if n_missing[j]]
+        items.append(("missing values", some_of([f"{names[j]} ({n_missing[j]})" for j in order])))
     items += [(f"left out: {name}", reason) for name, reason in samples.left_out.items()]
     items += [("note", remark) for remark in samples.remarks]
-    rows = "".join(f"<dt>{escape(term)}</dt><dd>{escape(text)}</dd>" for term, text in items)
-    return f"<h2>The table</h2><dl>{rows}</dl>"
+    return _terms("The table", items)
 
 
-def _listed(names):
-    shown = ", ".join(names[:_SHOWN_CELLS])
-    return f"{shown} and {len(names) - _SHOWN_CELLS} more" if len(names) > _SHOWN_CELLS else shown
-
-
-def _model(job, found):
+def _model(found):
     """Return what the model is."""
-    items = [("model", found.shown)]
-    words = describe_preparation(found.model)
-    if words is not None:
-        items.append(("preparation", words))
-    name, text, _ = found.objective_line()
-    items.append((name, text))
-    rows = "".join(f"<dt>{escape(term)}</dt><dd>{escape(value)}</dd>" for term, value in items)
-    return f"<h2>The model</h2><dl>{rows}</dl>"
+    preparation = describe_preparation(found.model)
+    items = [("model", found.shown), ("preparation", preparation), found.objective_line()[:2]]
+    return _terms("The model", [item for item in items if item[1] is not None])
 
 
-def _next(job, folder):
+def _next(folder):
     """Return what to do with the results."""
-    files = "".join(
-        f"<dt>{escape(name)}</dt><dd>{text}</dd>"
-        for name, text in (
-            ("model.skops", "the model; it contains no code and is safe to share"),
-            ("held_out.csv", "what is predicted for each sample when it is left out"),
-            ("predictions.csv", "predictions for new data"),
-        )
-        if (folder / name).exists()
+    files = (
+        ("model.skops", "the model; it contains no code and is safe to load"),
+        ("held_out.csv", "what is predicted for each sample when it is left out"),
+        ("predictions.csv", "predictions for new data"),
     )
     model = escape(str(folder / "model.skops"))
     return (
-        f"<h2>Next</h2><dl>{files}</dl>"
-        f"<p>Predict: <code>optimargin predict NEW.csv {model} predictions.csv</code></p>"
+        _terms("Next", [(name, text) for name, text in files if (folder / name).exists()])
+        + f"<p>Predict: <code>optimargin predict NEW.csv {model} predictions.csv</code></p>"
         f"<p>In Python: <code>from optimargin.io import load_model; model = load_model("
         f'"{model}")</code></p>'
     )

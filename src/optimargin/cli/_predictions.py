@@ -1,17 +1,12 @@
 """What `predict` and `auto` share: tables of predictions, and how good they are."""
 
-import csv
-import io
-
 import numpy as np
 
 from optimargin.cli._preparation import count_new_categories, transformed
-from optimargin.cli._tasks import counted, root_mean_square, task_of
-from optimargin.io._dataset import number_of
-from optimargin.io._write import safe_cell
+from optimargin.cli._tasks import counted, task_of
+from optimargin.io._dataset import SHOWN_NAMES, number_of, some_of
+from optimargin.io._write import csv_text
 from optimargin.margins import unwrap
-
-_SHOWN_LABELS = 5
 
 
 def probabilities_of(estimator, X, model):
@@ -92,11 +87,7 @@ def predictions_table(
     if p_values is not None:
         header.append("p_value")
         columns.append(p_values.tolist())
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(map(safe_cell, header))
-    writer.writerows(map(safe_cell, row) for row in zip(*columns, strict=True))
-    return out.getvalue()
+    return csv_text([header, *zip(*columns, strict=True)])
 
 
 def describe_predictions(estimator, samples, predicted, report, of=""):
@@ -123,43 +114,46 @@ def describe_predictions(estimator, samples, predicted, report, of=""):
             f"{counted(n_new, 'cell holds', 'cells hold')} a category that the model does not know",
             n_new_categories=n_new,
         )
-    y = samples.y
-    rows = np.arange(0)
-    if task_of(estimator).name == "novelty":
+    task, y = task_of(estimator), samples.y
+    if task.name == "novelty":
         _describe_alarms(y, predicted, samples.label_name, report)
-        return rows
-    if y is None:
-        return rows
+    if y is None or task.name == "novelty":
+        return np.arange(0)
     rows = np.arange(predicted.size)
     if y.dtype.kind == "O":
         rows = np.flatnonzero([label is not None for label in y])
-    if task_of(estimator).name == "regression":
-        return _describe_numbers(task_of(estimator), y, rows, predicted, report, of)
+    if task.name == "regression":
+        try:
+            values = y[rows].astype(np.float64)
+        except ValueError:
+            report.add("note", "the target of the data is text: no error")
+            return rows[:0]
+        task.judge(values, predicted[rows]).tell(report, of)
+        return rows
     labels = as_classes(y[rows], estimator.classes_)
     is_known = np.isin(labels, estimator.classes_.astype(str))
     if not is_known.any():
         report.add("note", "no label in the data is a class of the model: no accuracy")
         return rows[:0]
     if not is_known.all():
-        others, counts = np.unique(labels[~is_known], return_counts=True)
-        shown = ", ".join(repr(str(label)) for label in others[:_SHOWN_LABELS])
-        shown += ", ..." if others.size > _SHOWN_LABELS else ""
-        n_unknown = int(counts.sum())
-        report.add(
-            "unknown labels",
-            f"{counted(n_unknown, 'row has a label', 'rows have a label')} that the model does not "
-            f"know; counted as wrong: {shown}",
-            n_unknown_labels=n_unknown,
-        )
-    right = int(np.sum(predicted[rows].astype(str) == labels))
-    most, share = task_of(estimator).majority(labels)
-    facts = {"accuracy": right / rows.size, "n_right": right, "majority_share": share}
-    report.add(
-        f"{of}accuracy",
-        f"{right / rows.size:.4f} ({right} of {rows.size}), always {str(most)!r}: {share:.4f}",
-        **_prefixed(facts, of),
-    )
+        _describe_unknown(labels[~is_known], report)
+    is_right = predicted[rows].astype(str) == labels
+    judged = task.judge_score(labels, float(is_right.mean()), f" ({is_right.sum()} of {rows.size})")
+    facts = {"n_right": int(is_right.sum()), "majority_share": judged.baseline["accuracy"]}
+    judged.tell(report, of, **{f"{of}_{k}" if of else k: fact for k, fact in facts.items()})
     return rows
+
+
+def _describe_unknown(labels, report):
+    """Add how many rows have labels that the model does not know."""
+    others = np.unique(labels)
+    shown = some_of([repr(str(label)) for label in others])
+    report.add(
+        "unknown labels",
+        f"{counted(labels.size, 'row has a label', 'rows have a label')} that the model does not "
+        f"know; counted as wrong: {shown}",
+        n_unknown_labels=int(labels.size),
+    )
 
 
 def as_classes(labels, classes):
@@ -191,28 +185,8 @@ def _describe_alarms(y, predicted, label_name, report):
     if y is None or label_name is None:
         return
     labels, counts = np.unique(y.astype(str), return_counts=True)
-    if labels.size > _SHOWN_LABELS:
+    if labels.size > SHOWN_NAMES:
         return  # measurements, or too many classes to be read
     for label, count in zip(labels, counts, strict=True):
         of_label = int(alarms[y.astype(str) == label].sum())
         report.add(f"of {label!s}", f"{of_label} of {count} ({of_label / count:.1%})")
-
-
-def _describe_numbers(task, y, rows, predicted, report, of):
-    try:
-        values = y[rows].astype(np.float64)
-    except ValueError:
-        report.add("note", "the target of the data is text: no error")
-        return rows[:0]
-    rmse, r2 = root_mean_square(predicted[rows] - values), task.score(values, predicted[rows])
-    always = root_mean_square(values - values.mean())
-    report.add(
-        f"{of}error",
-        f"{rmse:.4g} root mean square, always their mean: {always:.4g}; R² {r2:.4f}",
-        **_prefixed({"rmse": rmse, "r2": r2}, of),
-    )
-    return rows
-
-
-def _prefixed(facts, of):
-    return {f"{of.strip()}_{name}" if of else name: fact for name, fact in facts.items()}

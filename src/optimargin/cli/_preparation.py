@@ -5,11 +5,7 @@ from copy import copy
 import numpy as np
 from scipy.sparse import issparse
 
-from optimargin.cli._options import Imputation, Scaling
-
-_STRATEGY = {Imputation.median: "median", Imputation.mean: "mean"}
 _COLUMNS = "columns"  # the step that finds them
-_RARE = 2  # categories of fewer samples share one column
 
 
 def make_steps(samples, preparing):
@@ -45,14 +41,14 @@ def make_steps(samples, preparing):
 
 def _number_steps(preparing, is_table, is_sparse):
     steps = []
-    if is_table and preparing.impute != Imputation.none:
+    if is_table and preparing.impute != "none":
         from sklearn.impute import SimpleImputer
 
-        steps.append(("impute", SimpleImputer(strategy=_STRATEGY[preparing.impute])))
-    if preparing.scale != Scaling.none:
+        steps.append(("impute", SimpleImputer(strategy=preparing.impute)))
+    if preparing.scale != "none":
         from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
 
-        if preparing.scale == Scaling.standard:
+        if preparing.scale == "standard":
             scaler = StandardScaler(with_mean=not is_sparse)  # sparse data keep their zeros
         else:
             scaler = MaxAbsScaler() if is_sparse else MinMaxScaler()
@@ -64,12 +60,12 @@ def _category_steps(preparing):
     from sklearn.preprocessing import OneHotEncoder
 
     steps = []
-    if preparing.impute != Imputation.none:
+    if preparing.impute != "none":
         from sklearn.impute import SimpleImputer
 
         steps.append(("impute", SimpleImputer(strategy="most_frequent")))
-    # A category that is new to the model counts as a rare one, or has no column at all.
-    encoder = OneHotEncoder(handle_unknown="infrequent_if_exist", min_frequency=_RARE)
+    # Categories that occur once share a column with those that are new to the model.
+    encoder = OneHotEncoder(handle_unknown="infrequent_if_exist", min_frequency=2)
     return [*steps, ("encode", encoder)]
 
 
@@ -126,21 +122,28 @@ def transformed(model, X):
     return model[:-1].transform(X) if hasattr(model, "steps") else X
 
 
-def describe_preparation(model):
-    """Return what a model does to a table before it predicts, as text; None if nothing."""
-    if not hasattr(model, "steps"):
-        return None
-    words = []
-    for step_name, step in model.steps[:-1]:
+def _parts_of(model):
+    """Yield name, transformers and places of the columns that a model prepares alike.
+
+    Name and places are None where it prepares all columns alike.
+    """
+    for step_name, step in getattr(model, "steps", [])[:-1]:
         if step_name == _COLUMNS:
             continue
-        parts = getattr(step, "transformers_", [(None, step, None)])
-        for name, part, _ in parts:
+        for name, part, places in getattr(step, "transformers_", [(None, step, None)]):
             inner = [each for _, each in part.steps] if hasattr(part, "steps") else [part]
-            told = ", ".join(_in_words(each) for each in inner if not isinstance(each, str))
-            if told:
-                words.append(told if name is None else f"{name}: {told}")
-    return "; ".join(words) if words else None
+            inner = [each for each in inner if not isinstance(each, str)]
+            if inner:
+                yield name, inner, places
+
+
+def describe_preparation(model):
+    """Return what a model does to a table before it predicts, as text; None if nothing."""
+    words = []
+    for name, inner, _ in _parts_of(model):
+        told = ", ".join(map(_in_words, inner))
+        words.append(told if name is None else f"{name}: {told}")
+    return "; ".join(words) or None
 
 
 def count_new_categories(model, X):
@@ -152,27 +155,19 @@ def count_new_categories(model, X):
     X : {ndarray, CSR matrix} of shape (n_samples, n_features)
     """
     n_new = 0
-    for _, step in getattr(model, "steps", []):
-        for _, part, places in getattr(step, "transformers_", []):
-            encoder = part.steps[-1][1] if hasattr(part, "steps") else part
-            if not hasattr(encoder, "categories_"):
-                continue
-            for place, known in zip(places, encoder.categories_, strict=True):
-                texts = {cell for cell in X[:, place].tolist() if isinstance(cell, str)}
-                new = texts - set(known.tolist())
-                n_new += sum(cell in new for cell in X[:, place].tolist()) if new else 0
+    for _, inner, places in _parts_of(model):
+        if places is None or not hasattr(inner[-1], "categories_"):
+            continue
+        for place, categories in zip(places, inner[-1].categories_, strict=True):
+            known = set(categories.tolist())
+            cells = X[:, place].tolist()
+            n_new += sum(isinstance(cell, str) and cell not in known for cell in cells)
     return n_new
 
 
 def scaler_of(model):
     """Return the name of the class that scales the numbers of a model, or None."""
-    if not hasattr(model, "steps"):
-        return None
-    steps = [step for _, step in model.steps[:-1]]
-    for step in list(steps):
-        for _, part, _ in getattr(step, "transformers_", []):
-            steps += [each for _, each in getattr(part, "steps", [])]
-    names = [type(step).__name__ for step in steps]
+    names = [type(each).__name__ for _, inner, _ in _parts_of(model) for each in inner]
     return next((name for name in names if name.endswith("Scaler")), None)
 
 

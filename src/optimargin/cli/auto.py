@@ -44,18 +44,17 @@ def auto(
     Writes to a folder: the model, its accuracy beside simple baselines, which samples it gets
     wrong, predictions for new data, and one page that shows all of it.
     """
-    if task == opt.TaskName.novelty:
+    if task == "novelty":
         raise typer.BadParameter(
-            "--task novelty has nothing to choose by: use optimargin train --task novelty."
+            "--task novelty has no target to choose by: use optimargin train --task novelty."
         )
     learning = import_learning()
     from optimargin.cli._auto import compare, predict_test, tune, write_held_out
-    from optimargin.cli._model import layout_of
     from optimargin.cli._page import write_page
 
     out = Path(f"{_stem(data)}-results") if out is None else out
     for name in (MODEL, PAGE, PREDICTIONS, HELD_OUT):
-        opt.refuse_overwriting(out / name, data=data, test=test)
+        opt.check_written(out / name, is_model=name == MODEL, data=data, test=test)
     is_new = _make_folder(out)
     clock = Stopwatch()
     try:
@@ -70,20 +69,21 @@ def auto(
         )
         job.read(may_regress=True)
         report = job.report
-        found, rows = tune(job, machine, tell=not (showing.quiet or showing.json))
+        rows = tune(job, machine, tell=not (showing.quiet or showing.json))
+        found = rows[0].found
+        held_out = job.describe_estimate(found.model, found.search)
         rows += compare(job)
         _describe_comparison(job, rows)
         report.add("chosen", found.shown, estimator=found.name, parameters=found.chosen)
         facts = job.describe_model(found.model)
         job.save(found.model, facts | found.notes())
-        write_held_out(job, rows[0], out / HELD_OUT)
+        write_held_out(job, rows[0], held_out, out / HELD_OUT)
         tested = None
         if test is not None:
-            layout = layout_of(out / MODEL, reading)
-            rows, tested = predict_test(job, rows, test, reading, layout, out / PREDICTIONS)
+            rows, tested = predict_test(job, rows, test, reading, out / PREDICTIONS)
         report.add("time", f"{clock.lap():.1f} s")
         report.add("page", str(out / PAGE), page=str(out / PAGE))
-        write_page(job, found, rows, tested, out / PAGE)
+        write_page(job, rows, held_out, tested, out / PAGE)
         report.add("next", _next_step(out, test))
         report.print()
     finally:
@@ -92,20 +92,12 @@ def auto(
 
 
 def _describe_comparison(job, rows):
-    """Add how good the model will be, beside the others."""
-    ours, measure = rows[0], job.task.measure
-    if ours.predicted is not None:
-        name, text, facts = job.task.describe_estimate(job.samples.y, ours.predicted, ours.how)
-        job.report.add(name, text, **facts)
-    elif ours.score is not None:
-        name, text, facts = job.task.describe_score(job.samples.y, ours.score, ours.how)
-        job.report.add(name, text, **facts)
-    for row in rows[1:]:
-        shown = "not known" if row.score is None else f"{measure} {row.score:.4f}"
-        job.report.add("beside it", f"{shown}: {row.name} ({row.how})")
-    key = "r2" if measure == "R²" else measure
+    """Add how good the models are on the same folds."""
+    for k, row in enumerate(rows):
+        shown = "not known" if row.score is None else f"{job.task.measure} {row.score:.4f}"
+        job.report.add("compared" if k == 0 else "beside it", f"{shown}: {row.name} ({row.how})")
     job.report.tell(
-        comparison=[{"model": row.name, key: row.score, "how": row.how} for row in rows]
+        comparison=[{"model": row.name, job.task.fact: row.score, "how": row.how} for row in rows]
     )
 
 

@@ -60,7 +60,7 @@ def predict(
     Tables may have a target column or not; columns are matched by name. With a target, the
     accuracy or error is shown. Novelty: -1 marks outliers, 1 normal samples.
     """
-    from optimargin.cli._model import layout_of, load
+    from optimargin.cli._model import layout_of, load, read_new_data
     from optimargin.cli._predictions import (
         describe_predictions,
         p_values_of,
@@ -69,11 +69,9 @@ def predict(
         refuse_line_ends,
     )
     from optimargin.cli._tasks import task_of
-    from optimargin.io import read_data
     from optimargin.io._files import write_bytes
 
-    opt.refuse_overwriting(out, data=data, model=model)
-    opt.refuse_replacing_model(out)
+    opt.check_written(out, data=data, model=model)
     report = showing.report(to_stderr=str(out) == "-")
     estimator = load(model)
     task_of(estimator)  # raises for models that have nothing to say about new samples
@@ -83,8 +81,8 @@ def predict(
     if not is_table:
         refuse_line_ends(estimator)
     with report.working(f"reading {data}"):
-        layout = layout_of(model, reading, opt.listed(ids))
-        samples = read_data(data, format=reading.format, layout=layout)
+        layout = layout_of(model)
+        samples = read_new_data(data, layout, reading, opt.listed(ids))
     with report.working("predicting"):
         predicted = estimator.predict(samples.X)
         values = estimator.decision_function(samples.X) if scores else None

@@ -52,10 +52,8 @@ def scale(
     """
     if not lower < upper:
         raise typer.BadParameter(f"--lower {lower:g} must be below --upper {upper:g}.")
-    opt.refuse_overwriting(out, data=data, scaling=restore)
-    opt.refuse_overwriting(save, data=data, output=out, scaling=restore)
-    opt.refuse_replacing(save)
-    opt.refuse_replacing_model(out)
+    opt.check_written(out, data=data, scaling=restore)
+    opt.check_written(save, is_model=True, data=data, output=out, scaling=restore)
     from scipy.sparse import issparse
     from sklearn.preprocessing import MinMaxScaler
 

@@ -1,51 +1,15 @@
 """``optimargin select``."""
 
-from typing import Annotated
+from functools import partial
 
 import typer
 
 from optimargin.cli import _options as opt
 from optimargin.cli._groups import grouped
 from optimargin.cli._report import Stopwatch
-from optimargin.cli._searching import search_parameters
 from optimargin.cli._startup import import_learning
 
-Folds = Annotated[
-    int | None,
-    typer.Option(
-        "-v",
-        "--cv",
-        min=2,
-        help="Score by exact fits to this number of folds instead of in closed form.",
-        rich_help_panel="How to choose",
-    ),
-]
-PaperGrid = Annotated[
-    bool,
-    typer.Option(
-        "--paper-grid",
-        help="Try the paper's whole grid instead of searching continuously.",
-        rich_help_panel="How to choose",
-    ),
-]
-Scoring = Annotated[
-    str | None,
-    typer.Option(
-        "--scoring",
-        help="Choose by this score of scikit-learn, such as f1_macro, among the points searched.",
-        rich_help_panel="How to choose",
-    ),
-]
-MaxEvals = Annotated[
-    int | None,
-    typer.Option(
-        "--max-evals", min=1, help="Limit on search points.", rich_help_panel="How to choose"
-    ),
-]
-Jobs = Annotated[
-    int | None,
-    typer.Option("--jobs", help="Threads for a grid.", rich_help_panel="How to choose"),
-]
+_choosing = partial(typer.Option, rich_help_panel="How to choose")
 
 
 @grouped
@@ -56,11 +20,25 @@ def select(
     task: opt.TaskOption = None,
     machine: opt.Machine,
     preparing: opt.Preparing,
-    cv: Folds = None,
-    paper_grid: PaperGrid = False,
-    scoring: Scoring = None,
-    max_evals: MaxEvals = None,
-    jobs: Jobs = None,
+    cv: int | None = _choosing(
+        None,
+        "-v",
+        "--cv",
+        min=2,
+        help="Score by exact fits to this number of folds instead of in closed form.",
+    ),
+    paper_grid: bool = _choosing(
+        False,
+        "--paper-grid",
+        help="Try the paper's whole grid instead of searching continuously.",
+    ),
+    scoring: str | None = _choosing(
+        None,
+        "--scoring",
+        help="Choose by this score of scikit-learn, such as f1_macro, among the points searched.",
+    ),
+    max_evals: int | None = _choosing(None, "--max-evals", min=1, help="Limit on search points."),
+    jobs: int | None = _choosing(None, "--jobs", help="Threads for a grid."),
     reading: opt.Reading,
     save_plot: opt.SavePlot = None,
     showing: opt.Showing,
@@ -71,6 +49,8 @@ def select(
     are filled and categories encoded; the model keeps how.
     """
     learning = import_learning()
+    from optimargin.cli._searching import search_parameters
+
     job = learning.Job(
         data, model, save_plot, task=task, preparing=preparing, reading=reading, showing=showing
     )

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from optimargin.cli._options import refuse_overwriting
+from optimargin.cli._options import check_written
 from optimargin.cli._report import fail
 
 app = typer.Typer(
@@ -239,7 +239,7 @@ def export(
         from optimargin_study.export import export_results
         from optimargin_study.store import Store
 
-        refuse_overwriting(file, store=store)
+        check_written(file, store=store)
         results = Store(store, create=False).results()
         export_results(results, file)
         typer.echo(f"{len(results)} results in {file}")

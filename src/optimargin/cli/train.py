@@ -1,24 +1,11 @@
 """``optimargin train``."""
 
-from typing import Annotated
-
 import typer
 
 from optimargin.cli import _options as opt
 from optimargin.cli._groups import grouped
 from optimargin.cli._report import Stopwatch
 from optimargin.cli._startup import import_learning
-
-Folds = Annotated[
-    int | None,
-    typer.Option(
-        "-v",
-        "--cv",
-        min=2,
-        help="Also report the accuracy of cross-validation with this number of folds.",
-        rich_help_panel="What is shown",
-    ),
-]
 
 
 @grouped
@@ -31,7 +18,14 @@ def train(
     tuning: opt.Tuning,
     preparing: opt.PreparingOnRequest,
     reading: opt.Reading,
-    cv: Folds = None,
+    cv: int | None = typer.Option(
+        None,
+        "-v",
+        "--cv",
+        min=2,
+        help="Also report the accuracy of cross-validation with this number of folds.",
+        rich_help_panel="What is shown",
+    ),
     save_plot: opt.SavePlot = None,
     showing: opt.Showing,
 ) -> None:
@@ -42,7 +36,7 @@ def train(
     they are.
     """
     learning = import_learning()
-    if task == opt.TaskName.novelty and (cv is not None or save_plot is not None):
+    if task == "novelty" and (cv is not None or save_plot is not None):
         option = "--save-plot" if cv is None else "--cv"
         raise typer.BadParameter(f"{option} has no meaning for --task novelty.")
     job = learning.Job(
@@ -64,7 +58,7 @@ def train(
             notes = _cross_validate(job, estimator, cv)
     shown = ", ".join(f"{k}={v}" for k, v in parameters.items())
     job.report.add("model", f"{kind.__name__}({shown})", estimator=kind.__name__)
-    if preparing.scale == opt.Scaling.none:
+    if preparing.scale == "none":
         learning.advise_scaling(samples.X, job.report)
 
     times = {"seconds_reading": reading_time, "seconds_training": fitting_time}
@@ -78,27 +72,22 @@ def train(
 
 def _cross_validate(job, estimator, n_folds):
     import numpy as np
-    from sklearn.model_selection import KFold, StratifiedKFold, cross_val_score
+    from sklearn.model_selection import cross_val_score
 
     X, y = job.samples.X, job.samples.y
-    folds = KFold(n_folds, shuffle=True, random_state=0)
-    measure = "R²"
     if job.task.name == "classification":
-        smallest = int(np.unique(y, return_counts=True)[1].min())
-        if smallest < n_folds:
-            raise typer.BadParameter(
-                f"--cv {n_folds}: the smallest class has {smallest} samples, too few for so many "
-                "folds."
-            )
-        folds = StratifiedKFold(n_folds, shuffle=True, random_state=0)
-        measure = "accuracy"
-    elif len(y) < n_folds:
-        raise typer.BadParameter(f"--cv {n_folds}: there are only {len(y)} samples.")
-    scores = cross_val_score(estimator, X, y, cv=folds)
-    name = f"cv_{'accuracy' if measure == 'accuracy' else 'r2'}"
+        smallest, what = int(np.unique(y, return_counts=True)[1].min()), "the smallest class has"
+    else:
+        smallest, what = len(y), "there are"
+    if smallest < n_folds:
+        raise typer.BadParameter(
+            f"--cv {n_folds}: {what} {smallest} samples, too few for so many folds."
+        )
+    scores = cross_val_score(estimator, X, y, cv=job.task.folds(y, n_folds))
+    notes = {f"cv_{job.task.fact}": float(scores.mean())}
     job.report.add(
         "cross-validation",
-        f"{measure} {scores.mean():.4f} ± {scores.std(ddof=1):.4f} over {n_folds} folds",
-        **{name: float(scores.mean())},
+        f"{job.task.measure} {scores.mean():.4f} ± {scores.std(ddof=1):.4f} over {n_folds} folds",
+        **notes,
     )
-    return {name: float(scores.mean()), "cv_folds": n_folds}
+    return notes | {"cv_folds": n_folds}

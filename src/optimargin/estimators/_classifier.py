@@ -10,6 +10,7 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
+from optimargin._checks import looks_like_measurements
 from optimargin._ties import exceeds
 from optimargin._warnings import warn_user
 from optimargin.calibration import CALIBRATIONS, CalibrationMap, calibrate
@@ -21,8 +22,6 @@ from optimargin.tasks import Classification, check_known, one_or_all
 CLASS_WEIGHT = [dict, StrOptions({"balanced"}), None]
 MULTI_CLASS: dict = {"multi_class": [StrOptions({"auto", "ovr", "ovo"})]}
 CALIBRATION: dict = {"calibration": [StrOptions(set(CALIBRATIONS)), None]}
-
-_MANY_CLASSES = 20  # more numbers than that, each of few samples, look like measurements
 
 
 def no_probabilities():
@@ -91,11 +90,10 @@ class Classifier(ClassifierMixin, BaseLearner):
         task = Classification.from_labels(
             y, weight, self.class_weight, multi_class=self._multi_class
         )
-        n_classes = task.classes.size
-        if y.dtype.kind in "iuf" and n_classes > _MANY_CLASSES and len(y) < 5 * n_classes:
+        if looks_like_measurements(y, max_each=5):
             warn_user(
-                f"y has {n_classes} different numbers in {len(y)} samples, as measurements have: "
-                "use ODMRegressor or LinearODMRegressor unless these are classes."
+                f"y has {task.classes.size} different numbers in {len(y)} samples, as measurements "
+                "have: use ODMRegressor or LinearODMRegressor unless these are classes."
             )
         return task
 

@@ -14,6 +14,7 @@ from optimargin.estimators._documentation import described
 from optimargin.estimators._words import explained
 from optimargin.held_out import error_bound, leave_one_out, models_without
 from optimargin.tasks import one_or_all
+from optimargin.training.plan import is_left_out_quickly
 from optimargin.training.rebuild import solution_of
 
 if TYPE_CHECKING:
@@ -61,6 +62,12 @@ class HeldOutValues(BaseLearner):
         """
         self._check_chunks_fit()
         return self._fit_chunks(chunks)
+
+    def _is_left_out_quickly(self, X):
+        """Return whether held-out values of its samples X take about as long as another fit."""
+        kernel = getattr(self._minimum, "kernel", None)
+        n_active = X.shape[0] if kernel is None else self.dual_coef_.shape[1]
+        return is_left_out_quickly(X, kernel, self._options(), n_active)
 
     def _leave_one_out(self, X, y, sample_weight, exact, share=None):
         """Return for each training sample the value of the model without it.

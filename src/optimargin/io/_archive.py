@@ -16,10 +16,10 @@ from scipy.sparse import csr_array, csr_matrix, save_npz
 from sklearn.base import BaseEstimator
 
 from optimargin.estimators._base import BaseLearner
+from optimargin.io._vetting import PROTOCOL
 from optimargin.kernels import Kernel
 from optimargin.margins import unwrap
 
-_PROTOCOL = 2
 _CONTAINERS: dict[type, str] = {list: "ListNode", tuple: "TupleNode"}
 _KEYS = (str, int, float)
 
@@ -48,7 +48,7 @@ def archive_model(model):
         raise NotPlainError(f"{type(model).__name__} is not a model of this library.")
     buffer = BytesIO()
     with ZipFile(buffer, "w", ZIP_STORED) as archive:
-        tree = _Tree(archive).node(model) | {"protocol": _PROTOCOL}
+        tree = _Tree(archive).node(model) | {"protocol": PROTOCOL}
         archive.writestr("schema.json", json.dumps(tree, indent=2))
     return buffer.getvalue()
 

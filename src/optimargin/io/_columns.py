@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from optimargin._core._text import is_number
-from optimargin.io._dataset import Dataset, as_labels
+from optimargin.io._dataset import Dataset, as_labels, some_of
 from optimargin.io._files import DataFileError
 
 MISSING = frozenset(
@@ -27,9 +27,8 @@ _WRITTEN = {
     ",": (rf"[+-]?(\d{{1,3}}(\.\d{{3}})+|\d*)(,\d+|(?<=\d)){_POWER}"),
     ".": (rf"[+-]?(\d{{1,3}}(,\d{{3}})+|\d*)(\.\d+|(?<=\d)\.?){_POWER}"),
 }
-_SHOWN = 5  # names in a message
-_FEW = 20  # so many different texts are categories in any table
-_MOSTLY = 0.8  # a column with at least this share of numbers is one of numbers
+_FEW_TEXTS = 20  # different ones in a column, which are categories in any table
+_SHARE_OF_NUMBERS = 0.8  # of the cells of a column from which on it holds numbers
 
 
 @dataclass(frozen=True)
@@ -165,9 +164,7 @@ class TableAssembler:
             X = _stacked(list(columns.values()))
         label = self._choice.label
         if self._with_commas:
-            shown = ", ".join(repr(name) for name in self._with_commas[:_SHOWN])
-            more = len(self._with_commas) - _SHOWN
-            shown += f" and {more} more columns" if more > 0 else ""
+            shown = some_of([repr(name) for name in self._with_commas])
             self._remarks.append(f"commas are decimal marks in {shown}")
         return Dataset(
             X if isinstance(rows, slice) else X[rows],
@@ -256,7 +253,7 @@ class TableAssembler:
 
     def _is_mostly_numbers(self, known, different):
         plain = {text for text in different if is_number(text) or _is_infinite(text)}
-        return sum(cell in plain for cell in known) >= _MOSTLY * len(known)
+        return sum(cell in plain for cell in known) >= _SHARE_OF_NUMBERS * len(known)
 
     def _refuse_cell(self, j, cells, required):
         """Raise an error for the first cell of a column of numbers that is none."""
@@ -282,7 +279,7 @@ class TableAssembler:
         if all(re.fullmatch(_DATE, text) for text in different):
             reason = "holds dates or times"
             advice = "is a date or time: make numbers of it, such as years"
-        elif (len(different) == len(known) > 5) or len(different) > max(_FEW, len(known) / 2):
+        elif (len(different) == len(known) > 5) or len(different) > max(_FEW_TEXTS, len(known) / 2):
             reason = f"has {len(different)} different texts in {len(known)} rows: ids, free text?"
             advice = ""
         else:

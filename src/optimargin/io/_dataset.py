@@ -7,11 +7,12 @@ from math import isfinite
 import numpy as np
 from scipy.sparse import csr_matrix
 
+from optimargin._checks import looks_like_measurements
 from optimargin._core._text import is_number
 
+SHOWN_NAMES = 8  # at most, in a message
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 """What spreadsheets take for the beginning of a formula."""
-_MANY = 20  # different numbers of a target from which on they are rather measurements
 
 
 @dataclass(frozen=True)
@@ -137,9 +138,10 @@ class Layout:
         return self.feature_names is not None or self.n_features is not None
 
 
-def looks_like_measurements(values):
-    """Return whether the numbers of a target are rather measurements than classes."""
-    return bool((values != np.rint(values)).any()) or np.unique(values).size > _MANY
+def some_of(names):
+    """Return the first of some names as text, and how many more there are."""
+    shown, n_more = ", ".join(names[:SHOWN_NAMES]), len(names) - SHOWN_NAMES
+    return f"{shown} and {n_more} more" if n_more > 0 else shown
 
 
 def as_labels(labels, how=None, plain=None):

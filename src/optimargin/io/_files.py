@@ -16,7 +16,8 @@ _COMPRESSION = {
     "bzip2": (bz2, b"BZh", ".bz2"),
     "xz": (lzma, b"\xfd7zXZ\x00", ".xz"),
 }
-_MAX_BYTES, _MAX_EXPANSION = 10**9, 200  # of compressed data: beyond both is no table
+_MAX_BYTES = 10**9  # of a table that is a small compressed file
+MAX_EXPANSION = 200  # bytes of content for each byte of a compressed file
 
 
 class DataFileError(ValueError):
@@ -76,7 +77,7 @@ def compression_of(content):
 def _expanded(content, kind, name):
     """Return compressed data, unless they are many times as much as any table."""
     module = _COMPRESSION[kind][0]
-    limit = max(_MAX_BYTES, _MAX_EXPANSION * len(content))
+    limit = max(_MAX_BYTES, MAX_EXPANSION * len(content))
     try:
         with module.open(io.BytesIO(content)) as file:
             text = file.read(limit + 1)
@@ -84,7 +85,7 @@ def _expanded(content, kind, name):
         raise DataFileError(f"the {kind} data are damaged or cut short ({error})", name) from None
     if len(text) > limit:
         raise DataFileError(
-            f"the {kind} data expand to more than {_MAX_EXPANSION} times their size: such a file "
+            f"the {kind} data expand to more than {MAX_EXPANSION} times their size: such a file "
             "can be an attack; expand it yourself if it is not",
             name,
         )

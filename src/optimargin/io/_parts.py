@@ -17,9 +17,8 @@ from optimargin.held_out.novelty import from_arrays
 from optimargin.io._vetting import ModelFileError
 from optimargin.kernels import check_gammas, kernel_class
 
-_STATE_SIZE = 624  # of the generator in a RandomState
-_MANY_FEATURES = 1_000_000  # so many may come from a small file
-_DEGREE = 64  # of polynomials of as many features: there are 10^37 of them
+_MANY_FEATURES = 1_000_000  # polynomial features that may come from a small file
+_MAX_DEGREE = 64  # of polynomials of as many features: there are 10^37 of them
 # Base classes of scikit-learn whose compiled code reads beyond arrays that do not fit together.
 _UNCHECKED = ("BaseLibSVM",)
 
@@ -79,7 +78,8 @@ def _parts_of(model):
 
 def _check_random_state(part, n_bytes):
     """Check the place of a generator in its numbers."""
-    if not 0 <= part.get_state(legacy=False)["state"]["pos"] <= _STATE_SIZE:
+    state = part.get_state(legacy=False)["state"]
+    if not 0 <= state["pos"] <= len(state["key"]):
         raise ValueError("a random state is out of range")
 
 
@@ -87,7 +87,7 @@ def _check_polynomial(part, n_bytes):
     """Compare the numbers of features made, which follow from parameters and input features."""
     # A file has a byte at least for each feature that is used.
     is_large = part.n_output_features_ > max(_MANY_FEATURES, n_bytes)
-    if is_large or min(np.max(part.degree), part.n_features_in_) > _DEGREE:
+    if is_large or min(np.max(part.degree), part.n_features_in_) > _MAX_DEGREE:
         raise ValueError("there are more polynomial features than any model uses")
     made = clone(part).fit(np.zeros((1, part.n_features_in_)))
     for name in ("n_output_features_", "_n_out_full", "_min_degree", "_max_degree"):

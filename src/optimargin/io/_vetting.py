@@ -17,16 +17,15 @@ from numpy.lib import format as npy
 from scipy.sparse import load_npz
 
 from optimargin._checks import check_sparse
+from optimargin.io._files import MAX_EXPANSION
 
 HEADER, SCHEMA = "optimargin.json", "schema.json"
-_MAX_ENTRIES = 10_000
-_MAX_BYTES, _MAX_EXPANSION = 1e8, 100  # of compressed arrays, and relative to the file
-_MAX_COST = 400_000  # of all parts: about 400 MB and 6 s while they are constructed
-_COSTS = {"JsonNode": 1, "TypeNode": 1}  # plain values; of any other part:
-_COST = 4
-_MAX_MARKS = 4_000_000  # of JSON text: brackets and commas, ten for each plain value
+PROTOCOL = 2  # of skops; earlier ones have loaders of their own, and wrote none of these files
+_MAX_BYTES = 1e8  # of compressed arrays in a small file
+_MAX_COST = 100_000  # parts: about 400 MB and 6 s while they are constructed
+_PLAIN_COST = 0.25  # of a plain value, in parts
+_MAX_MARKS = 10 * _MAX_COST / _PLAIN_COST  # brackets and commas of JSON text: ten per plain value
 _PLAIN_NAME = re.compile(r"[\w-][\w.-]*")
-_PROTOCOL = 2  # of skops; earlier ones have loaders of their own, and wrote none of these files
 # How parts may be made. Others call what a file names, or share parts within parts without end.
 _LOADERS = frozenset(
     ["JsonNode", "TypeNode", "FunctionNode", "SliceNode", "DTypeNode", "BytesNode", "ListNode"]
@@ -45,7 +44,7 @@ def check_entries(zip_file, n_bytes, path):
     """Raise for an archive that no model needs: too many entries, odd names, or a huge content."""
     entries = zip_file.infolist()
     names = [entry.filename for entry in entries]
-    if len(entries) > _MAX_ENTRIES:
+    if len(entries) > _MAX_COST:
         raise _refused(path, f"it has {len(entries)} entries")
     if len(set(names)) < len(names) or not all(map(_PLAIN_NAME.fullmatch, names)):
         raise _refused(path, "it has entries with odd or equal names")
@@ -96,10 +95,10 @@ def check_content(zip_file, n_bytes, kernels, path):
         elif content.startswith(b"PK"):  # what NumPy opens as an archive, whatever its name
             archives.append(name)
     n_expanded = sum(_expanded_size(zip_file.read(name), path) for name in archives)
-    if n_expanded > max(_MAX_BYTES, _MAX_EXPANSION * n_bytes):
+    if n_expanded > max(_MAX_BYTES, MAX_EXPANSION * n_bytes):
         raise _refused(path, f"it expands to {n_expanded / 1e6:.0f} MB")
     schema = parse(zip_file.read(SCHEMA), path)
-    if schema["protocol"] < _PROTOCOL:
+    if schema["protocol"] < PROTOCOL:
         raise _refused(path, f"its protocol is {schema['protocol']}")
     _Census(zip_file.namelist(), kernels, path).count(schema)
     for name in archives:
@@ -189,7 +188,7 @@ class _Census:
             raise _refused(self._path, "two of its parts have one identity")
         if is_new:
             self._sizes[identity] = n_parts
-            self._cost += _COSTS.get(loader, _COST)
+            self._cost += _PLAIN_COST if loader in ("JsonNode", "TypeNode") else 1
         if self._cost > _MAX_COST:
             raise _refused(
                 self._path,

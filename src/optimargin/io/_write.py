@@ -45,16 +45,18 @@ def write_data(data, path):
 
 
 def _table(data):
-    X = data.X.toarray() if issparse(data.X) else data.X
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    if data.feature_names is not None:
-        names = data.feature_names + ([data.label_name] if data.y is not None else [])
-        writer.writerow(map(safe_cell, names))
-    labels: list[list] = [[]] * X.shape[0]
+    rows = (data.X.toarray() if issparse(data.X) else data.X).tolist()
     if data.y is not None:
-        labels = [[safe_cell(label)] for label in data.y.tolist()]
-    writer.writerows(row + label for row, label in zip(X.tolist(), labels, strict=True))
+        rows = [[*row, label] for row, label in zip(rows, data.y.tolist(), strict=True)]
+    if data.feature_names is not None:
+        rows.insert(0, data.feature_names + ([data.label_name] if data.y is not None else []))
+    return csv_text(rows)
+
+
+def csv_text(rows):
+    """Return rows of cells as the text of a table that is safe to open in a spreadsheet."""
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerows(map(safe_cell, row) for row in rows)
     return out.getvalue()
 
 

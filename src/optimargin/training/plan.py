@@ -224,16 +224,21 @@ def plan_held_out(X, kernel: Kernel | None, options: Options, n_active: int) -> 
     n_active : int
         The samples that support the model.
     """
+    if kernel is None and issparse(X) and X.shape[1] > _INVERTED_UP_TO:
+        return N_FOLDS  # fits take less time than a factor of all samples
+    return None if is_left_out_quickly(X, kernel, options, n_active) else N_FOLDS
+
+
+def is_left_out_quickly(X, kernel: Kernel | None, options: Options, n_active: int) -> bool:
+    """Return whether the closed form of leave-one-out takes about as long as another fit.
+
+    Parameters are those of `plan_held_out`.
+    """
     if options.approximation is not None:
-        return None
-    is_wide = X.shape[0] < X.shape[1]
-    if kernel is None:
-        in_samples = is_wide and not issparse(X)
-    else:
-        in_samples = not kernel.is_linear or is_wide
-    if in_samples:
-        return None if n_active <= _INVERTED_ONCE_UP_TO else N_FOLDS
-    return None if X.shape[1] <= _INVERTED_UP_TO else N_FOLDS
+        return True
+    if (kernel is None or kernel.is_linear) and X.shape[0] >= X.shape[1]:
+        return X.shape[1] <= _INVERTED_UP_TO
+    return n_active <= _INVERTED_ONCE_UP_TO
 
 
 @dataclass(frozen=True)
