@@ -6,7 +6,7 @@ from numbers import Integral, Real
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from optimargin.designs import FeatureDesign, TileDesign
+from optimargin.designs import TileDesign
 from optimargin.designs.base import SampleSpaceDesign
 from optimargin.estimators._base import BaseLearner, Registered
 from optimargin.kernels import KERNELS, KernelChoice, kernel_class, one_or_each
@@ -49,28 +49,6 @@ class LinearForm(BaseLearner):
     @property
     def _model(self):
         return LinearModel(self.coef_, self.intercept_)
-
-
-class WarmLinearForm(LinearForm):
-    """A linear model that may start where it is.
-
-    Parameters
-    ----------
-    warm_start : bool, default=False
-        Start the next `fit` at the current coefficients.
-    """
-
-    _parameter_constraints: dict = {
-        "solver": [Registered(SOLVERS, lambda s: s.works_with(FeatureDesign), also=("auto",))],
-        "warm_start": ["boolean"],
-    }
-
-    def _warm_model(self, n_outputs, n_features):
-        """Return the model of the last fit, or None where it does not fit these data."""
-        if not hasattr(self, "coef_") or self.coef_.shape != (n_outputs, n_features):
-            return None
-        intercept = self.intercept_ if self.fit_intercept else np.zeros(n_outputs)
-        return LinearModel(self.coef_, intercept)
 
 
 class KernelForm(BaseLearner):

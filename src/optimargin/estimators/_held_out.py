@@ -1,11 +1,12 @@
 """What additive objectives offer: fits to chunks, and samples and folds left out in closed form."""
 
+from numbers import Real
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import _fit_context, is_classifier
-from sklearn.utils._param_validation import StrOptions, validate_params
+from sklearn.utils._param_validation import Interval, StrOptions, validate_params
 
 from optimargin._checks import checked_splits
 from optimargin.estimators._base import BaseLearner
@@ -13,6 +14,7 @@ from optimargin.estimators._callbacks import with_callbacks
 from optimargin.estimators._documentation import described
 from optimargin.estimators._words import explained
 from optimargin.held_out import error_bound, leave_one_out, models_without
+from optimargin.objectives import LARGEST
 from optimargin.tasks import one_or_all
 from optimargin.training.plan import is_left_out_quickly
 from optimargin.training.rebuild import solution_of
@@ -23,6 +25,12 @@ if TYPE_CHECKING:
 
 class HeldOutValues(BaseLearner):
     """Held-out values of the training samples, without fitting again."""
+
+    _parameter_constraints: dict = {  # of band losses
+        "C1": [Interval(Real, 0, LARGEST, closed="right"), None],
+        "C2": [Interval(Real, 0, LARGEST, closed="both"), None],
+        "D": [Interval(Real, 0, 1, closed="left")],
+    }
 
     @with_callbacks
     @_fit_context(prefer_skip_nested_validation=True)

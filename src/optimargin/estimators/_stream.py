@@ -4,22 +4,28 @@ from copy import copy
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 from sklearn.utils.validation import validate_data
 
 from optimargin._checks import check_scale, check_sparse, check_weights
-from optimargin.designs import canonical
-from optimargin.estimators._forms import WarmLinearForm
+from optimargin.designs import FeatureDesign, canonical
+from optimargin.estimators._base import Registered
+from optimargin.estimators._forms import LinearForm
+from optimargin.solvers import SOLVERS
 from optimargin.solvers.stream import StreamState, follow
+from optimargin.training import LinearModel
 from optimargin.training.prepare import penalty_unit_of
 
 _STREAM_WEIGHT = 256.0  # sum of weights that a stream is taken to have for the default of C1
 
 
-class StreamMethods(WarmLinearForm):
-    """One pass of stochastic gradient steps per batch.
+class StreamMethods(LinearForm):
+    """A linear model that may start where it is, and learn one batch after another.
 
     Parameters
     ----------
+    warm_start : bool, default=False
+        Start the next `fit` at the current coefficients.
     random_state : int, RandomState instance or None, default=None
         For the order of samples in "dcd" and "svrg" and in `partial_fit`.
         None is a fixed seed: the same data give the same model.
@@ -30,8 +36,29 @@ class StreamMethods(WarmLinearForm):
         Samples seen by `partial_fit`, after a call of it.
     """
 
+    _parameter_constraints: dict = {
+        "solver": [Registered(SOLVERS, lambda s: s.works_with(FeatureDesign), also=("auto",))],
+        "warm_start": ["boolean"],
+    }
+
+    def _warm_model(self, n_outputs, n_features):
+        """Return the model of the last fit, or None where it does not fit these data."""
+        if not hasattr(self, "coef_") or self.coef_.shape != (n_outputs, n_features):
+            return None
+        intercept = self.intercept_ if self.fit_intercept else np.zeros(n_outputs)
+        return LinearModel(self.coef_, intercept)
+
     def _partial_fit(self, X, y, sample_weight, make_task):
         """Learn from one batch and store what was found.
+
+        Every call makes one pass of stochastic gradient steps over the batch. With t samples
+        seen the step is ``1 / (t + t0)``, so that (Robbins and Monro) the coefficients converge
+        to the minimiser of ``|w|^2 / 2 + E[s l]``, l being the loss, over the distribution the
+        batches are drawn from; for w the expected error of the objective falls as O(1 / t).
+        Batches that repeat one data set lead to the model that `fit` finds on it with the same
+        `C1`, if its weights have mean one. No gap is certified: `fit` is exact, this is not.
+        A stream has no length that `C1` could grow with: None is the default for 256 samples
+        like those of the first batch, or the value of a `fit` before.
 
         Parameters
         ----------

@@ -7,9 +7,10 @@ import numpy as np
 from sklearn.utils._param_validation import StrOptions, validate_params
 from sklearn.utils.validation import check_is_fitted
 
-from optimargin._checks import check_sparse, check_weights
+from optimargin._checks import check_weights
 from optimargin.conformal import check_levels, conforming, conformities, intervals
 from optimargin.designs import canonical
+from optimargin.estimators._documentation import described
 from optimargin.estimators._held_out import HeldOutDecisions, HeldOutPredictions, HeldOutValues
 from optimargin.estimators._words import explained
 from optimargin.tasks import as_numbers
@@ -142,7 +143,8 @@ class Uncertainty(HeldOutValues):
         weight = rest[0] if rest else None
         if is_given:
             self._rebuilt_solutions(X, y, weight)  # raises where the model has another objective
-        X, y = self._as_fitted(X, y)
+        X, y = self._validated(self, X, y, reset=False)
+        X = canonical(X)
         return X, y, check_weights(weight, X)
 
     def _answers(self, X, training_data, exact, needs_models):
@@ -152,8 +154,14 @@ class Uncertainty(HeldOutValues):
         ----------
         X : array-like
             As the user gave it.
-        training_data : tuple or None
-        exact : bool
+        exact : bool, default=False
+            Follow the samples that enter or leave the active set when another one is left out, so
+            that all models are those of refits. It needs the training data, and changes nothing
+            for regressors with ``epsilon=0`` and ``C1 = C2``.
+        training_data : tuple of (X, y) or (X, y, sample_weight), default=None
+            A fitted estimator remembers its training data until it is pickled. After that a kernel
+            model makes do with its support vectors; other forms (linear, landmarks, precomputed
+            or indefinite kernels), and ``exact=True``, need them again.
         needs_models : bool
             Whether values of new samples are needed; they are None otherwise.
 
@@ -165,7 +173,7 @@ class Uncertainty(HeldOutValues):
             For blocks of new samples.
         """
         scores, shift = np.asarray(self._scores(X), dtype=np.float64), self._shift()
-        X = self._as_fitted(X)
+        X = self._checked_rows(X)
         models = self._left_out_models(training_data, exact=exact)
 
         def blocks():
@@ -183,16 +191,6 @@ class Uncertainty(HeldOutValues):
 
         return models, scores, blocks()
 
-    def _as_fitted(self, X, y=None):
-        """Return data as the fit took them."""
-        from sklearn.utils.validation import validate_data
-
-        checks = self._input_checks()
-        if y is None:
-            return canonical(validate_data(self, check_sparse(X), reset=False, **checks))
-        X, y = validate_data(self, check_sparse(X), y, reset=False, **checks, **self._y_checks)
-        return canonical(X), y
-
 
 _CHECKS: dict = {"exact": ["boolean"], "method": [StrOptions({"plus", "minmax", "base"})]}
 
@@ -201,6 +199,7 @@ class PredictionIntervals(HeldOutPredictions, Uncertainty):
     """A regressor with prediction intervals."""
 
     @validate_params(_CHECKS, prefer_skip_nested_validation=True)
+    @described(Uncertainty._answers)
     def predict_interval(
         self,
         X,
@@ -227,14 +226,7 @@ class PredictionIntervals(HeldOutPredictions, Uncertainty):
             in practice. ``"minmax"``: wider; at least `level`. ``"base"``: residuals around the
             prediction, without a guarantee. Guarantees hold for samples that are exchangeable
             and parameters that were not chosen on them; see :ref:`uncertainty`.
-        exact : bool, default=False
-            Follow the samples that enter or leave the active set when another one is left out, so
-            that all models are those of refits. It changes nothing with ``epsilon=0`` and
-            ``C1 = C2``, and needs the training data.
-        training_data : tuple of (X, y) or (X, y, sample_weight), default=None
-            A fitted regressor remembers its training data until it is pickled. After that a kernel
-            model makes do with its support vectors; other forms (linear, landmarks, precomputed
-            or indefinite kernels), and ``exact=True``, need them again.
+        exact, training_data
 
         Returns
         -------
@@ -291,6 +283,7 @@ class PredictionSets(HeldOutDecisions, Uncertainty):
         {**_CHECKS, "method": [StrOptions({"plus", "base"})], "class_wise": ["boolean"]},
         prefer_skip_nested_validation=True,
     )
+    @described(Uncertainty._answers)
     def predict_set(
         self,
         X,
@@ -321,13 +314,7 @@ class PredictionSets(HeldOutDecisions, Uncertainty):
         class_wise : bool, default=True
             Whether the confidence holds within each class, or only over all of them: then large
             classes make up for small ones.
-        exact : bool, default=False
-            Follow the samples that enter or leave the active set when another one is left out. It
-            needs the training data.
-        training_data : tuple of (X, y) or (X, y, sample_weight), default=None
-            A fitted classifier remembers its training data until it is pickled. After that a kernel
-            model makes do with its support vectors; other forms (linear, landmarks, precomputed
-            or indefinite kernels), and ``exact=True``, need them again.
+        exact, training_data
 
         Returns
         -------

@@ -1,12 +1,10 @@
 """The optimal margin distribution machines."""
 
-from numbers import Real
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import _fit_context
-from sklearn.utils._param_validation import Interval
 from sklearn.utils.multiclass import _check_partial_fit_first_call, check_classification_targets
 
 from optimargin.estimators._base import keeps_parameters
@@ -16,7 +14,7 @@ from optimargin.estimators._forms import LandmarkForm
 from optimargin.estimators._stream import StreamMethods
 from optimargin.estimators._uncertainty import PredictionSets
 from optimargin.estimators._words import available_where
-from optimargin.objectives import LARGEST, ODM
+from optimargin.objectives import ODM
 from optimargin.tasks import Classification, check_in_memory, check_known
 
 
@@ -30,11 +28,6 @@ class _ODMClassifier(PredictionSets, Probabilities):
     """
 
     _objective_type = ODM
-    _parameter_constraints: dict = {
-        "C1": [Interval(Real, 0, LARGEST, closed="right"), None],
-        "C2": [Interval(Real, 0, LARGEST, closed="both"), None],
-        "D": [Interval(Real, 0, 1, closed="left")],
-    }
 
 
 @described()
@@ -246,6 +239,7 @@ class LinearODMClassifier(StreamMethods, _ODMClassifier):
 
     @available_where(check_uncalibrated)
     @_fit_context(prefer_skip_nested_validation=True)
+    @described(StreamMethods._partial_fit)
     def partial_fit(
         self,
         X: Any,
@@ -255,14 +249,7 @@ class LinearODMClassifier(StreamMethods, _ODMClassifier):
     ) -> Self:
         """Learn from one batch of a stream that does not fit in memory; without `calibration`.
 
-        Every call makes one pass of stochastic gradient steps over the batch. With t samples
-        seen the step is ``1 / (t + t0)``, so that (Robbins and Monro) the coefficients converge
-        to the minimiser of ``|w|^2 / 2 + E[s l(y (x' w + b))]`` over the distribution the
-        batches are drawn from; for w the expected error of the objective falls as O(1 / t).
-        Batches that repeat one data set lead to the model that `fit` finds on it with the same
-        `C1`, if its weights have mean one. No gap is certified: `fit` is exact, this is not.
-        A stream has no length that `C1` could grow with: None is the default for 256 samples
-        like those of the first batch, or the value of a `fit` before.
+        ...
 
         Parameters
         ----------

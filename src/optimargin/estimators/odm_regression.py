@@ -14,7 +14,7 @@ from optimargin.estimators._forms import LandmarkForm
 from optimargin.estimators._regressor import Regressor
 from optimargin.estimators._stream import StreamMethods
 from optimargin.estimators._uncertainty import PredictionIntervals
-from optimargin.objectives import LARGEST, ODMRegression
+from optimargin.objectives import ODMRegression
 from optimargin.tasks import Regression
 
 EPSILON = [Interval(Real, 0, None, closed="left"), StrOptions({"scale"})]
@@ -39,8 +39,6 @@ class _BandRegressor(PredictionIntervals, Regressor):
 
     _objective_type = ODMRegression
     _parameter_constraints: dict = {
-        "C1": [Interval(Real, 0, LARGEST, closed="right"), None],
-        "C2": [Interval(Real, 0, LARGEST, closed="both"), None],
         "epsilon": EPSILON,
     }
 
@@ -248,18 +246,13 @@ class LinearODMRegressor(_BandRegressor, StreamMethods):
         """Keep the parameters."""
 
     @_fit_context(prefer_skip_nested_validation=True)
+    @described(StreamMethods._partial_fit)
     def partial_fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn from one batch of a stream that does not fit in memory.
 
-        Every call makes one pass of stochastic gradient steps over the batch. With t samples
-        seen the step is ``1 / (t + t0)``, so that (Robbins and Monro) the coefficients converge
-        to the minimiser of ``|w|^2 / 2 + E[s l(y - x' w - b)]`` over the distribution the
-        batches are drawn from; for w the expected error of the objective falls as O(1 / t).
-        Batches that repeat one data set lead to the model that `fit` finds on it with the same
-        `C1`, if its weights have mean one. No gap is certified: `fit` is exact, this is not.
-        A stream has no length that `C1` could grow with: None is the default for 256 samples
-        like those of the first batch, or the value of a `fit` before. The intercept begins at
-        the mean of the first batch.
+        ...
+
+        The intercept begins at the mean of the first batch.
 
         Parameters
         ----------

@@ -8,7 +8,7 @@ from optimargin.estimators._base import keeps_parameters
 from optimargin.estimators._documentation import described
 from optimargin.estimators._forms import LandmarkForm
 from optimargin.estimators._outlier import OutlierDetector
-from optimargin.objectives import LARGEST, ODMOneClass
+from optimargin.objectives import ODMOneClass
 
 
 @described()
@@ -149,9 +149,6 @@ class OneClassODM(OutlierDetector, LandmarkForm):
 
     _objective_type = ODMOneClass
     _parameter_constraints: dict = {
-        "C1": [Interval(Real, 0, LARGEST, closed="right"), None],
-        "C2": [Interval(Real, 0, LARGEST, closed="both"), None],
-        "D": [Interval(Real, 0, 1, closed="left")],
         "false_alarm_rate": [Interval(Real, 0, 0.5, closed="right")],
         "novelty": ["boolean"],
     }
