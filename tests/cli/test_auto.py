@@ -143,6 +143,12 @@ def test_all_tuned_models_are_judged_alike(run, flat, tmp_path, monkeypatch, is_
     assert how[2:] == [folds] * 3
 
 
+def test_a_class_of_two_rows_gives_no_warning(run, flat, tmp_path):
+    flat.write_text(flat.read_text() + "\n0.1,3.0,new\n0.2,3.1,new")
+    code, _, err = run("auto", flat, "--out", tmp_path / "r", "--json")
+    assert (code, err) == (0, "")
+
+
 def test_other_files_are_safe(run, titanic, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "notes.txt").write_text("mine")

@@ -37,7 +37,7 @@ class Row:
     found : Found, default=None
         The search, of models that are ours.
     trained_on : ndarray of int, default=None
-        The samples it is for, where these are not all.
+        The samples used, if not all.
     test_score : float, default=None
         On new data.
     """
@@ -78,7 +78,7 @@ def tune(job, machine, *, tell):
     job : Job
         Its data are read.
     machine : Machine
-        Options that name one of them leave no choice.
+        If an option names one of them, only that one is tuned.
     tell : bool
         Whether to show progress.
 
@@ -93,7 +93,8 @@ def tune(job, machine, *, tell):
     for kind in _machines(job, machine):
         options = {"approximation": "nystrom"} if _needs_landmarks(job, kind) else {}
         found = search_parameters(job, kind, tell=tell, **options)
-        with job.report.working("leaving folds out"):
+        with job.report.working("leaving folds out"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of small classes: not the user's concern
             values.append(task.held_out(unwrap(found.model), found.X, y, folds))
         tuned.append(found)
     if any(predicted is None for predicted in values):

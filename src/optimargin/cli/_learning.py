@@ -32,13 +32,13 @@ class Job:
     data, model : Path
     plot : Path or None
     task : str or None
-        None asks the data.
+        None: what the data look like.
     preparing : Preparing
     reading : Reading
     showing : Showing
     """
 
-    def __init__(self, data, model, plot, *, task, preparing, reading, showing):
+    def __init__(self, data, model, plot, task, preparing, reading, showing):
         check_targets(model, plot, data=data)
         self.report = showing.report()
         self.data, self._model, self._plot = data, model, plot
@@ -57,7 +57,7 @@ class Job:
         Parameters
         ----------
         may_regress : bool, default=False
-            Whether measurements as target need no ``--task``.
+            Whether a target that looks like measurements is one without ``--task``.
         """
         with self.report.working(f"reading {self.data}"):
             samples = read_data(self.data, format=self._format, layout=self._layout)
@@ -84,7 +84,8 @@ class Job:
             target=samples.label_name,
             **facts,
         )
-        describe_columns(samples, self.report)
+        for name, text, facts in describe_columns(samples):
+            self.report.add(name, text, **facts)
         return samples
 
     @property
@@ -218,25 +219,34 @@ def _as_measurements(samples, path):
     return samples.y.astype(np.float64)
 
 
-def describe_columns(samples, report):
-    """Add to the report what became of the columns of a table."""
+def describe_columns(samples):
+    """Return what became of the columns of a table, as lines of a report: name, text, facts."""
+    lines: list[tuple[str, str, dict]] = []
     if samples.kinds and "category" in samples.kinds:
-        names = samples.feature_names or [str(j + 1) for j in range(len(samples.kinds))]
-        of = [name for name, kind in zip(names, samples.kinds, strict=True) if kind == "category"]
-        report.add("categories", f"{len(of)}: {some_of(of)}", categories=of)
-    n_missing = _count_missing(samples.X)
-    if n_missing:
-        report.add("missing", counted(n_missing, "value", "values"), n_missing=n_missing)
-    for name, reason in samples.left_out.items():
-        report.add("left out", f"{name!r} {reason}")
-    if samples.left_out:
-        report.tell(left_out=samples.left_out)
-    for remark in samples.remarks:
-        report.add("note", remark)
+        of = columns_of(samples, "category")
+        lines.append(("categories", f"{len(of)}: {some_of(of)}", {"categories": of}))
+    if not issparse(samples.X):
+        n_missing = np.sum(samples.X != samples.X, axis=0)  # NaN alone differs from itself
+        names = columns_of(samples)
+        order = [j for j in np.argsort(-n_missing, kind="stable") if n_missing[j]]
+        shown = some_of([f"{names[j]} ({n_missing[j]})" for j in order])
+        n_all = int(n_missing.sum())
+        if n_all:
+            text = f"{counted(n_all, 'value', 'values')}: {shown}"
+            lines.append(("missing", text, {"n_missing": n_all}))
+    lines += [
+        ("left out", f"{name!r} {reason}", {"left_out": samples.left_out})
+        for name, reason in samples.left_out.items()
+    ]
+    return lines + [("note", remark, {}) for remark in samples.remarks]
 
 
-def _count_missing(X):
-    return 0 if issparse(X) else int(np.sum(X != X))  # NaN alone differs from itself
+def columns_of(samples, kind=None):
+    """Return the names of all features, or of those of one kind."""
+    names = samples.feature_names or [f"column {j + 1}" for j in range(samples.X.shape[1])]
+    if kind is None:
+        return names
+    return [name for name, own in zip(names, samples.kinds, strict=True) if own == kind]
 
 
 def advise_scaling(X, report):

@@ -7,6 +7,7 @@ import numpy as np
 
 from optimargin import __version__
 from optimargin.cli._auto import Predicted
+from optimargin.cli._learning import columns_of, describe_columns
 from optimargin.cli._preparation import describe_preparation
 from optimargin.cli._tasks import SEARCHED, counted, root_mean_square
 from optimargin.io._dataset import SHOWN_NAMES, some_of
@@ -272,18 +273,9 @@ def _columns(samples):
     """Return what became of the columns of a table."""
     if samples.kinds is None:
         return ""
-    names = samples.feature_names or [f"column {j + 1}" for j in range(len(samples.kinds))]
-    items = []
-    for kind, title in (("number", "numbers"), ("category", "categories")):
-        own = [name for name, other in zip(names, samples.kinds, strict=True) if other == kind]
-        if own:
-            items.append((f"{len(own)} {title}", some_of(own)))
-    n_missing = np.sum(samples.X != samples.X, axis=0)  # NaN alone differs from itself
-    if n_missing.any():
-        order = [j for j in np.argsort(-n_missing, kind="stable") if n_missing[j]]
-        items.append(("missing values", some_of([f"{names[j]} ({n_missing[j]})" for j in order])))
-    items += [(f"left out: {name}", reason) for name, reason in samples.left_out.items()]
-    items += [("note", remark) for remark in samples.remarks]
+    numbers = columns_of(samples, "number")
+    items = [("numbers", f"{len(numbers)}: {some_of(numbers)}")] if numbers else []
+    items += [(name, text) for name, text, _ in describe_columns(samples)]
     return _terms("The table", items)
 
 

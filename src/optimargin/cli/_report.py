@@ -30,7 +30,7 @@ class Report:
         self.tell(**facts)
 
     def tell(self, /, **facts):
-        """Add facts for JSON alone; those that are None are not known."""
+        """Add facts for JSON only; None means unknown."""
         self._facts.update({name: fact for name, fact in facts.items() if fact is not None})
 
     def facts_starting_with(self, *beginnings):

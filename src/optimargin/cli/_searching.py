@@ -24,7 +24,7 @@ class Found:
     X : {ndarray, CSR matrix}
         The samples, prepared.
     by : str
-        What the search looked at.
+        What the search maximised.
     """
 
     search: Any
@@ -101,8 +101,7 @@ def search_parameters(job, machine, *, scoring=None, grid=None, tell, **options)
     elif grid is not None:
         by = "accuracy" if is_classes else "held-out score"
     else:
-        by = "what the search followed, "
-        by += "not an accuracy" if is_classes else "minus the mean absolute error"
+        by = "the smooth score, not an accuracy" if is_classes else "minus the mean absolute error"
     return Found(search, job.with_steps(steps, search.best_estimator_), X, by)
 
 

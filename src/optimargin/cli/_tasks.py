@@ -1,6 +1,5 @@
 """What is learnt, classes, numbers or what is normal: estimators, estimates and baselines."""
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,8 +41,10 @@ class Judgement:
         return own
 
 
-class Task(ABC):
+class Task:
     """What the target of a table asks for.
+
+    A task without a target has no scores, baselines and folds.
 
     Attributes
     ----------
@@ -59,40 +60,46 @@ class Task(ABC):
     measure: str
     fact: str
 
-    @abstractmethod
     def estimator_class(self, machine, *, search=False):
         """Return the class that ``--linear`` and ``--ldm`` name, or its CV form for a search."""
+        raise NotImplementedError
 
-    @abstractmethod
     def describe_target(self, y):
         """Return what a target is, as text and as facts."""
+        raise NotImplementedError
 
-    @abstractmethod
     def held_out(self, estimator, X, y, folds=None):
         """Return predictions of models without each sample, or without each fold.
 
         None where the library has no closed form, or where it would take long.
         """
 
-    @abstractmethod
     def judge(self, y, predicted, how=""):
-        """Return the `Judgement` of predictions, which were made as `how` says."""
+        """Return the `Judgement` of predictions; the text includes `how` they were made."""
+        raise self._no_target()
 
-    @abstractmethod
     def judge_score(self, y, score, how):
-        """Return the `Judgement` of predictions of which the score alone is known."""
+        """Return the `Judgement` if only the score is known."""
+        raise self._no_target()
 
-    @abstractmethod
     def score(self, y, predicted):
         """Return one number, the larger the better."""
+        raise self._no_target()
 
-    @abstractmethod
     def baselines(self):
-        """Return estimators to compare with, by name; the first looks at no feature."""
+        """Return estimators to compare with, by name; the first ignores the features."""
+        raise self._no_target()
 
-    @abstractmethod
     def folds(self, y, n_folds=5):
         """Return a splitter."""
+        raise self._no_target()
+
+    def _no_target(self):
+        """Return the error of what needs a target."""
+        return ValueError(
+            f"--task {self.name} has no target to choose by: use optimargin train --task "
+            f"{self.name}."
+        )
 
 
 class Classification(Task):
@@ -209,7 +216,7 @@ class Novelty(Task):
 
     def estimator_class(self, machine, *, search=False):
         if search:
-            self._no_target()
+            raise self._no_target()
         for given, option in (
             (machine.linear, "--linear"),
             (machine.ldm, "--ldm"),
@@ -221,16 +228,6 @@ class Novelty(Task):
 
     def describe_target(self, y):
         return "all taken as normal", {}
-
-    def held_out(self, estimator, X, y, folds=None):
-        return None  # the false-alarm rate says what to expect of new samples
-
-    def _no_target(self, *args):
-        raise ValueError(
-            "--task novelty has no target to choose by: use optimargin train --task novelty."
-        )
-
-    judge = judge_score = score = baselines = folds = _no_target
 
 
 TASKS: dict[str, Task] = {task.name: task for task in (Classification(), Regression(), Novelty())}

@@ -13,17 +13,6 @@ from optimargin.cli._startup import import_learning
 Table = Annotated[
     Path, typer.Argument(metavar="DATA", help="The training table, or any other data file.")
 ]
-Test = Annotated[
-    Path | None,
-    typer.Option("--test", metavar="DATA", help="A table to predict, with a target or without."),
-]
-Out = Annotated[
-    Path | None,
-    typer.Option(
-        "--out", metavar="FOLDER", help="For the results. Default: the name of DATA, with -results."
-    ),
-]
-
 MODEL, PAGE, PREDICTIONS, HELD_OUT = "model.skops", "report.html", "predictions.csv", "held_out.csv"
 
 
@@ -31,8 +20,15 @@ MODEL, PAGE, PREDICTIONS, HELD_OUT = "model.skops", "report.html", "predictions.
 def auto(
     data: Table,
     *,
-    test: Test = None,
-    out: Out = None,
+    test: Path | None = typer.Option(
+        None, "--test", metavar="DATA", help="A table to predict, with a target or without."
+    ),
+    out: Path | None = typer.Option(
+        None,
+        "--out",
+        metavar="FOLDER",
+        help="For the results. Default: the name of DATA, with -results.",
+    ),
     task: opt.TaskOption = None,
     machine: opt.Machine,
     preparing: opt.Preparing,
@@ -58,15 +54,7 @@ def auto(
     is_new = _make_folder(out)
     clock = Stopwatch()
     try:
-        job = learning.Job(
-            data,
-            out / MODEL,
-            None,
-            task=task,
-            preparing=preparing,
-            reading=reading,
-            showing=showing,
-        )
+        job = learning.Job(data, out / MODEL, None, task, preparing, reading, showing)
         job.read(may_regress=True)
         report = job.report
         rows = tune(job, machine, tell=not (showing.quiet or showing.json))

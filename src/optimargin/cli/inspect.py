@@ -1,27 +1,22 @@
 """``optimargin inspect``."""
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
 from optimargin.cli import _options as opt
 from optimargin.cli._groups import grouped
 
-TrainingData = Annotated[
-    Path | None,
-    typer.Option(
-        "--data",
-        help="The training data; adds margins, the leave-one-out error and its bounds.",
-    ),
-]
-
 
 @grouped
 def inspect(
     model: opt.Model,
     *,
-    data: TrainingData = None,
+    data: Path | None = typer.Option(
+        None,
+        "--data",
+        help="The training data; adds margins, the leave-one-out error and its bounds.",
+    ),
     format: opt.Format = None,
     save_plot: opt.SavePlot = None,
     showing: opt.Showing,

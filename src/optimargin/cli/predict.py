@@ -15,31 +15,6 @@ Out = Annotated[
         help="One prediction per line, or a CSV table (options below); - is standard output.",
     ),
 ]
-Scores = Annotated[
-    bool,
-    typer.Option("--scores", help="Write a CSV table that includes the decision values."),
-]
-Probabilities = Annotated[
-    bool,
-    typer.Option(
-        "--probabilities", help="Write a CSV table that includes the probability of each class."
-    ),
-]
-PValues = Annotated[
-    bool,
-    typer.Option(
-        "--p-values",
-        help="Novelty: write a CSV table that includes how often a normal sample is as unusual.",
-    ),
-]
-Ids = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--ids",
-        metavar="COLUMNS",
-        help="Write a CSV table that begins with these columns of DATA, as in --ids name,date.",
-    ),
-]
 
 
 @grouped
@@ -48,10 +23,25 @@ def predict(
     model: opt.Model,
     out: Out,
     *,
-    ids: Ids = None,
-    scores: Scores = False,
-    probabilities: Probabilities = False,
-    p_values: PValues = False,
+    ids: list[str] | None = typer.Option(
+        None,
+        "--ids",
+        metavar="COLUMNS",
+        help="Write a CSV table that begins with these columns of DATA, as in --ids name,date.",
+    ),
+    scores: bool = typer.Option(
+        False, "--scores", help="Write a CSV table that includes the decision values."
+    ),
+    probabilities: bool = typer.Option(
+        False,
+        "--probabilities",
+        help="Write a CSV table that includes the probability of each class.",
+    ),
+    p_values: bool = typer.Option(
+        False,
+        "--p-values",
+        help="Novelty: write a CSV table with p-values, the share of normal samples as unusual.",
+    ),
     reading: opt.Reading,
     showing: opt.Showing,
 ) -> None:

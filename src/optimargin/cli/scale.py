@@ -10,25 +10,6 @@ from optimargin.cli import _options as opt
 from optimargin.cli._groups import grouped
 
 Out = Annotated[Path, typer.Argument(metavar="OUT", help="Scaled data, in the format of DATA.")]
-Lower = Annotated[float, typer.Option("-l", "--lower", help="Smallest value of a feature.")]
-Upper = Annotated[float, typer.Option("-u", "--upper", help="Largest value of a feature.")]
-Standard = Annotated[
-    bool, typer.Option("--standard", help="Mean 0 and variance 1 instead of a range.")
-]
-Save = Annotated[
-    Path | None,
-    typer.Option("-s", "--save", metavar="FILE", callback=opt.a_file, help="Save the scaling."),
-]
-Restore = Annotated[
-    Path | None,
-    typer.Option(
-        "-r",
-        "--restore",
-        metavar="FILE",
-        callback=opt.a_file,
-        help="Apply a saved scaling, for test data.",
-    ),
-]
 
 
 @grouped
@@ -36,11 +17,22 @@ def scale(
     data: opt.Data,
     out: Out,
     *,
-    lower: Lower = -1.0,
-    upper: Upper = 1.0,
-    standard: Standard = False,
-    save: Save = None,
-    restore: Restore = None,
+    lower: float = typer.Option(-1.0, "-l", "--lower", help="Smallest value of a feature."),
+    upper: float = typer.Option(1.0, "-u", "--upper", help="Largest value of a feature."),
+    standard: bool = typer.Option(
+        False, "--standard", help="Mean 0 and variance 1 instead of a range."
+    ),
+    save: Path | None = typer.Option(
+        None, "-s", "--save", metavar="FILE", callback=opt.a_file, help="Save the scaling."
+    ),
+    restore: Path | None = typer.Option(
+        None,
+        "-r",
+        "--restore",
+        metavar="FILE",
+        callback=opt.a_file,
+        help="Apply a saved scaling, for test data.",
+    ),
     reading: opt.Reading,
     showing: opt.Showing,
 ) -> None:

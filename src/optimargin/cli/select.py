@@ -51,9 +51,7 @@ def select(
     learning = import_learning()
     from optimargin.cli._searching import search_parameters
 
-    job = learning.Job(
-        data, model, save_plot, task=task, preparing=preparing, reading=reading, showing=showing
-    )
+    job = learning.Job(data, model, save_plot, task, preparing, reading, showing)
     job.read()
     clock = Stopwatch()
     found = search_parameters(

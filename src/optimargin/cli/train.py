@@ -39,9 +39,7 @@ def train(
     if task == "novelty" and (cv is not None or save_plot is not None):
         option = "--save-plot" if cv is None else "--cv"
         raise typer.BadParameter(f"{option} has no meaning for --task novelty.")
-    job = learning.Job(
-        data, model, save_plot, task=task, preparing=preparing, reading=reading, showing=showing
-    )
+    job = learning.Job(data, model, save_plot, task, preparing, reading, showing)
     clock = Stopwatch()
     samples = job.read()
     reading_time = clock.lap()

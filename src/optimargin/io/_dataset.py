@@ -38,10 +38,10 @@ class Dataset:
     left_out : dict of str
         Columns that are no features, and why.
     remarks : tuple of str
-        What else the reader found out, for people.
+        Notes for the user.
     ids : dict of list
-        Columns that were asked for as they are written, and those left out whose cells all
-        differ.
+        Columns of `Layout.ids` as they are written, and columns that were left out because all
+        their cells differ.
     """
 
     X: np.ndarray | csr_matrix

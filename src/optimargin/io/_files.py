@@ -75,7 +75,7 @@ def compression_of(content):
 
 
 def _expanded(content, kind, name):
-    """Return compressed data, unless they are many times as much as any table."""
+    """Return expanded data; refuse those that expand far more than a table does."""
     module = _COMPRESSION[kind][0]
     limit = max(_MAX_BYTES, MAX_EXPANSION * len(content))
     try:

@@ -8,6 +8,7 @@ parameters and the notes given on saving; it can be read without loading the mod
 
 import inspect
 import json
+from contextlib import contextmanager
 from importlib.metadata import version
 from io import BytesIO
 from os import PathLike
@@ -136,7 +137,8 @@ def load_model(path: str | PathLike[str]) -> Any:
     """
     content = _read(path)
     header = _header(content, path)
-    try:
+    # A damaged file can fail anywhere in the reader, with any error.
+    with _named_damage(f"{path} is damaged or was not written by save_model"):
         with ZipFile(BytesIO(content)) as zip_file:
             check_content(zip_file, len(content), _kernels(), path)
             if header.get("checksum") not in (None, checksum(zip_file, header)):
@@ -146,14 +148,19 @@ def load_model(path: str | PathLike[str]) -> Any:
                 )
         estimator = _constructed(content, path)
         check_model(estimator, len(content), path)
+    return estimator
+
+
+@contextmanager
+def _named_damage(words):
+    """Turn any error into a ModelFileError of these words and the reason."""
+    try:
+        yield
     except ModelFileError:
         raise
     except Exception as error:
-        # A damaged file can fail anywhere in the reader, with any error.
-        raise ModelFileError(
-            f"{path} is damaged or was not written by save_model ({_reason(error)})."
-        ) from error
-    return estimator
+        reason = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise ModelFileError(f"{words} ({reason}).") from error
 
 
 def _constructed(content, path):
@@ -183,13 +190,9 @@ def _archived(estimator, path):
             f"The model holds objects that a safe file cannot ({', '.join(unknown)}): use "
             "joblib.dump for your own use."
         )
-    try:
-        with ZipFile(BytesIO(content)) as zip_file:
-            check_content(zip_file, len(content), _kernels(), path)
-    except ModelFileError:
-        raise
-    except ValueError as error:
-        raise ModelFileError(f"The model has parts that could not be loaded: {error}") from None
+    damage = _named_damage("The model has parts that could not be loaded")
+    with damage, ZipFile(BytesIO(content)) as zip_file:
+        check_content(zip_file, len(content), _kernels(), path)
     return content
 
 
@@ -230,25 +233,18 @@ def _read(path):
 
 
 def _header(content, path):
-    try:
-        with ZipFile(BytesIO(content)) as zip_file:
-            if HEADER not in zip_file.namelist():
-                raise ModelFileError(
-                    f"{path} was not written by optimargin, or it is cut short: no {HEADER}."
-                )
-            check_entries(zip_file, len(content), path)
-            header = parse(zip_file.read(HEADER), path)
-            written_in = int(header["format"])
-            written_by = str(header["optimargin"])
-            header["parameters"].items(), header["notes"].items(), str(header["estimator"])
-    except ModelFileError:
-        raise
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise ModelFileError(f"{path} has a damaged {HEADER} ({_reason(error)}).") from None
-    except Exception:  # damage can show anywhere in an archive, by any error
-        raise ModelFileError(
-            f"{path} is no model file of optimargin, or it is damaged or cut short."
-        ) from None
+    damage = _named_damage(f"{path} is no model file of optimargin, or it is damaged or cut short")
+    with damage, ZipFile(BytesIO(content)) as zip_file:
+        if HEADER not in zip_file.namelist():
+            raise ModelFileError(
+                f"{path} was not written by optimargin, or it is cut short: no {HEADER}."
+            )
+        check_entries(zip_file, len(content), path)
+        text = zip_file.read(HEADER)
+    with _named_damage(f"{path} has a damaged {HEADER}"):
+        header = parse(text, path)
+        written_in, written_by = int(header["format"]), str(header["optimargin"])
+        header["parameters"].items(), header["notes"].items(), str(header["estimator"])
     if written_in != FORMAT:
         advice = "upgrade it" if written_in > FORMAT else "train the model again"
         raise ModelFileError(
@@ -289,7 +285,3 @@ def _plain(value):
     if isinstance(value, np.ndarray | list | tuple):
         return [_plain(v) for v in value]
     return value if isinstance(value, str | int | float | bool | None) else repr(value)
-
-
-def _reason(error):
-    return f"{type(error).__name__}: {error}".splitlines()[0]

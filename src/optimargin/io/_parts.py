@@ -116,7 +116,7 @@ def _check_one_hot(part, n_bytes):
 
 
 def _check_vocabulary(part, n_bytes):
-    """Compare the columns that words fill with those that there are."""
+    """Check that every word has a column."""
     columns = part.vocabulary_.values()
     if not all(0 <= column < len(columns) for column in columns):
         raise ValueError("words have columns that there are not")
