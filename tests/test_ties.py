@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from optimargin._ties import TOLERANCE, Levels, exceeds, largest, place_of_best, ranking, ranks
+from optimargin._ties import TOLERANCE, Levels, exceeds, place_of_best, ranking, ranks
 from optimargin.objectives import LDM, ODM, ODMRegression
 
 
@@ -73,13 +73,6 @@ def test_ties_share_a_rank():
     for seed in range(5):
         assert ranks(rounded_anew(scores, seed)).tolist() == [4, 1, 6, 3, 1, 4, 6]
     assert ranks(np.full(3, np.nan)).tolist() == [1, 1, 1]
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_of_equal_values_the_first_ones_are_among_the_largest(seed):
-    values = rounded_anew(np.array([1.0, 3.0, 2.0, 2.0, 0.0, 2.0, 3.0]), seed)
-    assert largest(values, 4).tolist() == [1, 2, 3, 6]
-    assert largest(values, 2).tolist() == [1, 6]
 
 
 @pytest.mark.parametrize("seed", range(5))

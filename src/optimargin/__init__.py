@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from optimargin.estimators.odm_regression_cv import LinearODMRegressorCV as LinearODMRegressorCV
     from optimargin.estimators.odm_regression_cv import ODMRegressorCV as ODMRegressorCV
     from optimargin.estimators.one_class import OneClassODM as OneClassODM
-    from optimargin.selection.ldm_decisions import ldm_path_decision as ldm_path_decision
     from optimargin.selection.paths import LDMPath as LDMPath
     from optimargin.selection.paths import ODMPath as ODMPath
     from optimargin.selection.paths import ldm_path as ldm_path
+    from optimargin.selection.paths import ldm_path_decision as ldm_path_decision
     from optimargin.selection.paths import odm_path as odm_path
 
 __version__ = version("optimargin")
@@ -48,7 +48,7 @@ _MODULES = {
     "OneClassODM": "estimators.one_class",
     "explain_plan": "estimators.explain",
     "ldm_path": "selection.paths",
-    "ldm_path_decision": "selection.ldm_decisions",
+    "ldm_path_decision": "selection.paths",
     "odm_path": "selection.paths",
     "show_versions": "_versions",
 }

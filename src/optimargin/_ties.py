@@ -36,29 +36,7 @@ def place_of_best(scores, roughness=lambda k: ()):
         Given the place of a point, it returns numbers, small ones for smooth models; the first
         that differs decides. Without it ties go to the earliest point.
     """
-    scores = _comparable(scores)
-    return _smoothest(np.flatnonzero(scores >= _edge(scores.max())), roughness)
-
-
-def _comparable(scores):
-    scores = np.asarray(scores, dtype=np.float64)
-    return np.where(np.isnan(scores), -np.inf, scores)
-
-
-def _edge(best):
-    """Return the least number that ties with the largest one."""
-    return best - TOLERANCE * abs(best) if np.isfinite(best) else best
-
-
-def _smoothest(places, roughness):
-    """Return the place of the smoothest of some points, given in order."""
-    if len(places) == 1:
-        return int(places[0])
-    keys = -np.array([roughness(k) for k in places], dtype=np.float64)
-    for j in range(keys.shape[1]):
-        kept = keys[:, j] >= _edge(keys[:, j].max())
-        places, keys = places[kept], keys[kept]
-    return int(places[0])
+    return next(ranking(scores, roughness))
 
 
 def ranking(scores, roughness=lambda k: ()):
@@ -69,14 +47,23 @@ def ranking(scores, roughness=lambda k: ()):
     scores, roughness
         As in `place_of_best`.
     """
-    scores = _comparable(scores)
+    scores = np.asarray(scores, dtype=np.float64)
+    scores = np.where(np.isnan(scores), -np.inf, scores)
     left = np.argsort(-scores, kind="stable").tolist()
     while left:
         edge = _edge(scores[left[0]])
-        n_tied = next((n for n, k in enumerate(left) if scores[k] < edge), len(left))
-        k = _smoothest(np.sort(left[:n_tied]), roughness)
-        left.remove(k)
-        yield k
+        tied = np.sort([k for k in left if scores[k] >= edge])
+        keys = -np.array([roughness(k) for k in tied] if tied.size > 1 else [[]], dtype=np.float64)
+        for j in range(keys.shape[1]):
+            kept = keys[:, j] >= _edge(keys[:, j].max())
+            tied, keys = tied[kept], keys[kept]
+        left.remove(tied[0])
+        yield int(tied[0])
+
+
+def _edge(best):
+    """Return the least number that ties with the largest one."""
+    return best - TOLERANCE * abs(best) if np.isfinite(best) else best
 
 
 def ranks(scores):
@@ -102,21 +89,6 @@ def ranks(scores):
         found[order[first:after]] = first + 1
         first = after
     return found
-
-
-def largest(values, n_values):
-    """Return the places of the largest values, in order; of ties the earliest are taken.
-
-    Parameters
-    ----------
-    values : ndarray of shape (n,)
-    n_values : int
-        How many, at most n.
-    """
-    least = np.sort(values)[-n_values]
-    above = exceeds(values, least)
-    beside = np.flatnonzero(~above & ~exceeds(least, values))
-    return np.sort(np.append(np.flatnonzero(above), beside[: n_values - above.sum()]))
 
 
 class Levels:

@@ -8,7 +8,7 @@ or is passed to the search itself.
 """
 
 import math
-from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from numbers import Real
@@ -17,8 +17,9 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import log_softmax
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import BaseEstimator
 from sklearn.metrics import get_scorer
+from sklearn.utils.metaestimators import available_if
 
 from optimargin.tasks import Classification, Regression, Task, winning_class
 
@@ -244,17 +245,14 @@ class Accuracy(Criterion):
         return SmoothAccuracy()
 
 
-class ErrorCriterion(Criterion, ABC):
+class ErrorCriterion(Criterion):
     """Minus a mean cost of residuals, in the units of y; several outputs count alike.
 
-    A subclass says what a residual costs.
+    A subclass says what residuals ``y - f`` cost, and the derivatives of that by them.
     """
 
     task_type = Regression
-
-    @abstractmethod
-    def cost(self, residual):
-        """Return what residuals ``y - f`` cost, and the derivatives of that by them."""
+    cost: Callable[[Any], tuple[Any, Any]]
 
     def score(self, decision, truth):
         """Return minus the mean cost."""
@@ -271,18 +269,14 @@ class ErrorCriterion(Criterion, ABC):
 class AbsoluteError(ErrorCriterion):
     """Minus the mean absolute error."""
 
-    def cost(self, residual):
-        """Return absolute values and signs."""
-        return np.abs(residual), np.sign(residual)
+    cost = staticmethod(lambda residual: (np.abs(residual), np.sign(residual)))
 
 
 @dataclass(frozen=True)
 class SquaredError(ErrorCriterion):
     """Minus the mean squared error."""
 
-    def cost(self, residual):
-        """Return squares."""
-        return residual**2, 2 * residual
+    cost = staticmethod(lambda residual: (residual**2, 2 * residual))
 
 
 @dataclass(frozen=True)
@@ -297,7 +291,7 @@ class ExpectileError(ErrorCriterion):
         The weight of predictions that are too low; one minus it is that of too high ones.
     """
 
-    expectile: float = 0.5
+    expectile: float
 
     def cost(self, residual):
         """Return weighted squares."""
@@ -345,7 +339,7 @@ class ScorerCriterion(Criterion):
     def score(self, decision, truth):
         """Return what the scorer returns, checked."""
         params = {key: np.asarray(value)[truth.rows] for key, value in truth.params.items()}
-        model = _decided(truth.task, decision)
+        model = _Known(truth.task, decision)
         try:
             value = self._scorer(model, truth.rows[:, None], truth.y, **params)
         except Exception as error:  # the user's own error, unchanged
@@ -513,42 +507,35 @@ def _shown(scoring):
         return type(scoring).__name__
 
 
-def _decided(task, decision):
-    """Return a fitted model whose decision values are known, for scorers to ask."""
-    if isinstance(task, Classification):
-        return _Decided(task.classes, task.combine(decision))
-    values = [s.restored(column) for s, column in zip(task.scales, decision.T, strict=True)]
-    return _Predicted(task.decode(np.stack(values, axis=1)))
+class _Known(BaseEstimator):
+    """A fitted model whose decision values are known, for scorers to ask."""
 
+    def __init__(self, task, decision):
+        self.task, self.decision = task, decision
 
-class _Predicted(RegressorMixin, BaseEstimator):
-    """A regressor whose predictions are known, for scorers to ask."""
-
-    def __init__(self, values):
-        self.values = values
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        is_classifier = isinstance(self.task, Classification)
+        tags.estimator_type = "classifier" if is_classifier else "regressor"
+        return tags
 
     def fit(self, X, y):
         return self
 
-    def predict(self, X):
-        return self.values
+    @property
+    def classes_(self):
+        return self.task.classes
 
-
-class _Decided(ClassifierMixin, BaseEstimator):
-    """A classifier whose decision values are known, for scorers to ask."""
-
-    def __init__(self, classes, decision):
-        self.classes_ = classes
-        self.decision = decision
-
-    def fit(self, X, y):
-        return self
-
+    @available_if(lambda self: isinstance(self.task, Classification))
     def decision_function(self, X):
-        return self.decision[:, 0] if self.classes_.size == 2 else self.decision
+        decision = self.task.combine(self.decision)
+        return decision[:, 0] if self.classes_.size == 2 else decision
 
     def predict(self, X):
-        return self.classes_[winning_class(self.decision)]
+        if isinstance(self.task, Classification):
+            return self.classes_[winning_class(self.task.combine(self.decision))]
+        columns = zip(self.task.scales, self.decision.T, strict=True)
+        return self.task.decode(np.stack([s.restored(each) for s, each in columns], axis=1))
 
 
 def describe_point(point):

@@ -14,7 +14,6 @@ from optimargin.held_out.engine import FoldedData, KernelData, LinearData, make_
 from optimargin.held_out.search_designs import PlainFeatures
 from optimargin.kernels import (
     KernelChoice,
-    RadialKernel,
     gamma_of_width,
     gram_matrix,
     make_kernel,
@@ -319,11 +318,10 @@ class SelectionData:
         Where an indefinite kernel was replaced by its positive part, the second matrix is
         changed with it.
         """
-        kernel = self.kernel.at(gamma)
-        if isinstance(kernel, RadialKernel):
-            distances = self._distances_of(train, test)
-            values = {name: kernel.of_distances(each) for name, each in distances.items()}
+        if self.kernel.kind.has_width:
+            values = self.widths(train, test).values(gamma)
             return values["samples"], values.get("test")
+        kernel = self.kernel.at(gamma)
         raw = np.asarray(kernel(self.X), dtype=np.float64)
         if not np.isfinite(raw).all():
             raise ValueError(
@@ -357,17 +355,13 @@ class SelectionData:
             return Widths.per_feature(
                 self.kernel, self.X[train], None if test is None else self.X[test]
             )
-        return Widths(self.kernel, self._distances_of(train, test))
-
-    def _distances_of(self, train, test=None):
-        """Return squared distances by the names of `Widths`; all of them without a copy."""
-        is_whole = train.size == self.n_samples
+        is_whole = train.size == self.n_samples  # then without a copy
         distances = {
             "samples": self.distances if is_whole else self.distances[np.ix_(train, train)]
         }
         if test is not None:
             distances["test"] = self.distances[np.ix_(test, train)]
-        return distances
+        return Widths(self.kernel, distances)
 
 
 def _stratified(strata, n_drawn, random_state):

@@ -59,12 +59,11 @@ class Widths:
         center = rows["samples"].mean(axis=0)
         return cls(kernel, None, {name: each - center for name, each in rows.items()})
 
-    def change(self, refitter, gamma, gradient):
-        """Let a refitter go on with other kernel values.
+    def values(self, gamma, gradient=False):
+        """Return kernel values by what they are between.
 
         Parameters
         ----------
-        refitter : Refitter
         gamma : float or ndarray of shape (n_features,)
         gradient : bool
             Whether slopes will be asked for.
@@ -78,16 +77,20 @@ class Widths:
             if "test" in Z:
                 squares["test"] = squared_distances(Z["test"], Z["samples"])
             self._last = kernel, Z["samples"], squares["samples"]
-        self.slopes = {}
-        of_landmarks = "landmarks" in squares
-        if of_landmarks:
-            refitter.change_design(None)  # frees its memory for the new one
         values = {name: kernel.of_distances(each) for name, each in squares.items()}
+        self.slopes = {}
         if gradient and self._rows is None:  # now: the values of landmarks will be overwritten
             self.slopes = {name: kernel.width_slope(squares[name], K) for name, K in values.items()}
-        if of_landmarks:
+        return values
+
+    def change(self, refitter, gamma, gradient):
+        """Let a refitter go on with other kernel values; see `values`."""
+        if self._distances is not None and "landmarks" in self._distances:
+            refitter.change_design(None)  # frees its memory for the new one
+            values = self.values(gamma, gradient)
             refitter.change_design(LandmarkFeatures(values["landmarks"], values["between"]))
         else:
+            values = self.values(gamma, gradient)
             refitter.change_kernel(values["samples"], values.get("test"))
 
     def by_width(self, found):
