@@ -39,13 +39,16 @@ def gain(model, X, y):
     return exact.gain(exact.KernelProblem(K, band, model.fit_intercept), z, 6)[1]
 
 
+POLY = {"kernel": "poly", "solver": "newton_cg"}
+
+
 @pytest.mark.parametrize(
     ("parameters", "shape"),
     [
         ({"C1": 2.2e7, "solver": "newton_cg"}, (739, 3)),
         ({"gamma": 3e8}, (837, 50)),
-        ({"kernel": "poly", "degree": 3, "gamma": 1.0, "C1": 1e4}, (900, 5)),
-        ({"kernel": "poly", "degree": 5, "gamma": 0.2, "coef0": 1.0, "C1": 1e3}, (900, 5)),
+        ({**POLY, "degree": 3, "gamma": 1.0, "C1": 1e4}, (900, 5)),
+        ({**POLY, "degree": 5, "gamma": 0.2, "coef0": 1.0, "C1": 1e3}, (900, 5)),
         ({}, (900, 10)),
     ],
 )

@@ -113,7 +113,7 @@ def test_claims_hold_where_samples_outside_were_not_looked_at(ended_by, monkeypa
     else:
         monkeypatch.setattr("optimargin.solvers.block_cd._SLOW_AFTER", 1)
         monkeypatch.setattr("optimargin.solvers.block_cd._RECENT", 1)
-        monkeypatch.setattr("optimargin.solvers.block_cd._MOST_CYCLES", 3)
+        monkeypatch.setattr("optimargin.solvers.block_cd.MOST_CYCLES", 3)
         monkeypatch.setattr(NewtonCG, "solve", lambda self, problem, *start: stop(problem, *start))
 
     def stop(problem, coef, intercept):

@@ -21,7 +21,7 @@ settled, it checks all others, adds those that left the band, and continues.
 
 The intercept follows by the method of multipliers, as in `dcd`. The variables certify themselves
 (`optimargin.certificates`). Where convergence is slow, or rounding of kernel values
-limits the certificate, truncated Newton steps on more precise values go on from here.
+limits the certificate, the plan's next machine goes on from here.
 
 References: C.-J. Hsieh et al., A dual coordinate descent method for large-scale linear SVM, ICML
 2008. Z. Frangella et al., Randomized Nystrom preconditioning, SIAM J. Matrix Anal. Appl. 44 (2023).
@@ -42,15 +42,13 @@ from optimargin.problems.additive import AdditiveProblem
 from optimargin.solvers._coarse import Coarse
 from optimargin.solvers.base import Solver, UnsuitableProblemError, certified_solution
 from optimargin.solvers.newton import Newton
-from optimargin.solvers.newton_cg import NewtonCG
 
 _PASSES = 4  # over the variables of a block
 _INTERCEPT_SCALE = 0.03  # see `Descent`; relative to the largest kernel value
 _STARTED = 4  # outputs, past which such models cost more than they save
 _GAP_SHARE = 0.7  # of the tolerance; the rest is for rounding,
 _ROUNDING_SHARE = 0.7  # which must not take more than this
-_PRECISE_TOL = 1e-5  # below it, the objective itself has to be known without rounding
-_MOST_CYCLES = 60
+MOST_CYCLES = 60
 _SLOW_AFTER = 10  # cycles, after which those to come are estimated
 _RECENT = 5  # by the last of them
 _LINE_STEPS = 20
@@ -86,10 +84,8 @@ class BlockCD(Solver):
         descent = _Descent(problems, starts)
         n_iter = self._cycle(descent)
         solutions = []
-        for k, problem in enumerate(problems):
-            found, by_rounding = descent.solution(k)
-            found = replace(found, n_iter=int(n_iter[k]))
-            found = self._finished(problem, found, by_rounding)
+        for k in range(len(problems)):
+            found = replace(descent.solution(k)[0], n_iter=int(n_iter[k]))
             solutions.append(replace(found, stopped=True) if self.stopped else found)
         return solutions
 
@@ -114,25 +110,11 @@ class BlockCD(Solver):
                 for k in running
             ]
             running = running[~np.array(done)]
-            if running.size == 0 or n >= _MOST_CYCLES:
+            if running.size == 0 or n >= MOST_CYCLES:
                 break
             if descent.grow():
                 gaps = [np.ones(descent.n_outputs)]
         return n_iter
-
-    def _finished(self, problem, found, by_rounding):
-        if found.dual_gap <= self.tol or self.stopped or found.n_iter == self.max_iter:
-            return found
-        newton = NewtonCG(
-            tol=self.tol,
-            max_iter=self.max_iter - found.n_iter,
-            seed=self.seed,
-            on_iteration=self.on_iteration,
-        )
-        if by_rounding > _ROUNDING_SHARE * self.tol or self.tol < _PRECISE_TOL:
-            problem = problem.over(problem.design.precise)
-        better = newton.solve(problem, found.coef, found.intercept)
-        return replace(better, n_iter=found.n_iter + better.n_iter)
 
 
 def _is_slow(gaps, allowed):
@@ -142,7 +124,7 @@ def _is_slow(gaps, allowed):
     if not np.isfinite(gaps[-1]):
         return True
     progress = np.log(gaps[-1 - _RECENT] / gaps[-1]) / _RECENT
-    return progress <= 0 or len(gaps) + np.log(gaps[-1] / allowed) / progress > _MOST_CYCLES
+    return progress <= 0 or len(gaps) + np.log(gaps[-1] / allowed) / progress > MOST_CYCLES
 
 
 class _Descent:

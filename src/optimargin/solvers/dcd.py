@@ -42,19 +42,7 @@ class DualCD(Solver):
     def _solve(self, problem, coef, intercept):
         if not problem.design.is_rounded:
             return self._descend(problem, coef, intercept)
-        found = self._descend_rounded(problem, coef, intercept)
-        if found.dual_gap <= self.tol or self.stopped or found.n_iter == self.max_iter:
-            return found
-        from optimargin.solvers.newton import Newton  # whose systems coordinate descent solves, too
-
-        newton = Newton(
-            tol=self.tol,
-            max_iter=self.max_iter - found.n_iter,
-            seed=self.seed,
-            on_iteration=self.on_iteration,
-        )
-        better = newton.solve(problem.over(problem.design.precise), found.coef, found.intercept)
-        return replace(better, n_iter=found.n_iter + better.n_iter)
+        return self._descend_rounded(problem, coef, intercept)
 
     def _descend(self, problem, coef, intercept):
         """Descend, and return the best point at which the gap was asked for."""

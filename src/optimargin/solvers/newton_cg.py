@@ -60,14 +60,7 @@ class NewtonCG(Solver):
         found = replace(Solution.from_point(point, n_iter), dual_gap=space.gap(point))
         if not getattr(problem.design, "is_rounded", False):  # chunks have no design
             return found
-        found = replace(found, dual_gap=point_gap(problem, point), how=ESTIMATED)
-        if found.dual_gap <= self.tol or self.stopped or n_iter == self.max_iter:
-            return found
-        # Rounding of kernel values matters: go on without it.
-        space = self._make_space(problem.over(problem.design.precise))
-        point = space.problem.point(point.coef, point.intercept)
-        point, n_more = descend(self, space, point)
-        return replace(Solution.from_point(point, n_iter + n_more), dual_gap=space.gap(point))
+        return replace(found, dual_gap=point_gap(problem, point), how=ESTIMATED)
 
     def _make_space(self, problem):
         return by_space(problem.design, _FeatureSpace, _SampleSpace)(problem, self)

@@ -1,5 +1,6 @@
 """Outputs that are asked for some of the samples only: each is trained on its own rows."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from optimargin.kernels.gram import gram_matrix, is_decomposable
 from optimargin.targets import LABELS
 from optimargin.training.designs import check_square
 from optimargin.training.models import Fit, KernelModel, LinearModel
-from optimargin.training.plan import plan_small_pairs
+from optimargin.training.plan import plan_small_pairs, was_cut_short
 from optimargin.training.small_pairs import solve_small_pairs
 
 _SIDE_BY_SIDE_UP_TO = 3000  # samples of an output: larger ones have work for all threads
@@ -49,7 +50,12 @@ def fit_own_rows(fit_together, prepared, options, start, request) -> Fit:
     places = [np.flatnonzero(target.weight) for target in targets]
     if plan_small_pairs(prepared, places, options):
         solutions = solve_small_pairs(prepared, places, options, request.progress)
-        return _joined([_fit_of(each, prepared) for each in solutions], places, prepared)
+        pairs: list[Fit] = [_fit_of(each, prepared) for each in solutions]
+        exactly = replace(options, solver="newton")
+        for k, found in enumerate(solutions):
+            if found.dual_gap > options.tol and not was_cut_short(found, options):
+                pairs[k] = fit_together(prepared.output(k, places[k]), exactly, None, request)
+        return _joined(pairs, places, prepared)
     if kernel is not None and kernel.is_precomputed:
         check_square(X)
     fits: list[Any] = [None] * len(targets)

@@ -24,6 +24,7 @@ from optimargin.training.plan_machines import (
     MACHINES,
     NEWTON_STEPS,
     RATES,
+    ROUGH_TOL,
     SINGLE,
     Case,
     Machine,
@@ -149,9 +150,14 @@ def compare(case, solver="auto", rounding=np.inf) -> list[Estimate]:
             is_sum = case.kernel is not None and machine.design in ("features", "linear_gram")
             is_exact = machine.factorises and (step <= RATES.exactness or is_sum)
             found.append(Estimate(machine, seconds, n_bytes, is_exact))
-    # What values are rounded by matters as much as the loss of a sample is curved.
-    allowed = case.tol / max(case.curvature, 1.0) if case.kernel is not None else np.inf
-    enough = [each for each in found if rounding_of(each.machine.dtype) <= allowed]
+    # Descent ends where rounding and curvature let it; Newton steps are told when they miss.
+    curvature = max(case.curvature, 1.0)
+
+    def is_enough(machine):
+        factor = 1.0 if machine.takes_newton_steps else curvature
+        return case.kernel is None or factor * rounding_of(machine.dtype) <= case.tol
+
+    enough = [each for each in found if is_enough(each.machine)]
     least = min((each.machine.rounding for each in found), default=0.0)
     enough = enough or [each for each in found if each.machine.rounding == least]
     patience = RATES.exactness * case.n_outputs
@@ -168,28 +174,54 @@ def _cheapest(case, estimates):
     return Plan(machine.solver, machine.design, machine.dtype, max_bytes, options, tuple(estimates))
 
 
-def plan_after(plan: Plan, prepared, solutions, options) -> Plan | None:
-    """Return the plan of one more fit, where the solutions of this one miss the tolerance.
+def plan_after(plan: Plan, prepared, outcomes, options) -> Plan | None:
+    """Return the plan of the next machine, where one has missed the tolerance.
 
-    Rounding of the values that a design keeps may be why: the next machine has more precise ones.
+    Either descent was slow, or the values that the design keeps are too rounded: Newton steps go
+    on, with values that are more precise where that may matter.
 
     Parameters
     ----------
     plan : Plan
     prepared : Prepared
-    solutions : list of Solution
+    outcomes : list of Outcome
     options : Options
     """
-    was_cut_short = any(s.stopped or s.n_iter == options.max_iter for s in solutions)
-    is_missed = max(solution.dual_gap for solution in solutions) > options.tol
-    if plan.design != "linear_gram" or was_cut_short or not is_missed or not plan.estimates:
+    n_outputs = sum(misses(outcome, options) for outcome in outcomes)
+    is_lossy = plan.design == "linear_gram"  # of which only the certificate knows
+    if is_lossy and not any(was_cut_short(each.solution, options) for each in outcomes):
+        n_outputs = sum(each.certified.dual_gap > options.tol for each in outcomes)
+    if not plan.estimates or not n_outputs or not isinstance(prepared.objective, AdditiveObjective):
         return None
-    objective, n_outputs = prepared.objective, len(solutions)
-    case = Case(prepared.X, objective, prepared.kernel, options.tol, options.max_bytes, n_outputs)
-    if not case.is_additive:
-        return None
-    estimates = compare(case, rounding=plan.estimates[0].machine.rounding)
+    machine = plan.estimates[0].machine
+    case = Case(
+        prepared.X, prepared.objective, prepared.kernel, options.tol, options.max_bytes, n_outputs
+    )
+    is_precise = machine.takes_newton_steps or options.tol < ROUGH_TOL
+    estimates = [
+        each
+        for each in compare(case, rounding=machine.rounding if is_precise else np.inf)
+        if each.machine.takes_newton_steps
+    ]
     return _cheapest(case, estimates) if estimates else None
+
+
+def was_cut_short(solution, options) -> bool:
+    """Return whether a solve was ended from outside."""
+    return solution.stopped or solution.n_iter >= options.max_iter
+
+
+def misses(outcome, options) -> bool:
+    """Return whether another machine has to go on with a problem: one not solved so far, too."""
+    if outcome is None:
+        return True
+    solution = outcome.solution
+    return solution.dual_gap > options.tol and not was_cut_short(solution, options)
+
+
+def is_on_samples(plan) -> bool:
+    """Return whether coefficients are those of kernel values of samples."""
+    return plan.design in ("gram", "rounded_gram", "panels", "tiles")
 
 
 def plan_closed_form(X, objective, kernel, options: Options, solved_by: str) -> Plan:

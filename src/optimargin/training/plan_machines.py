@@ -17,6 +17,7 @@ from optimargin._checks import sum_of_squares
 from optimargin.designs import TileDesign
 from optimargin.losses import BandLoss
 from optimargin.objectives import AdditiveObjective
+from optimargin.solvers.block_cd import MOST_CYCLES
 from optimargin.solvers.ldm_dcd import INTERIOR_UP_TO, LINEAR_EPOCHS
 
 
@@ -53,7 +54,6 @@ RATES = Rates()
 # How often: benchmarks/kernel_map.py, benchmarks/crossovers.py, benchmarks/ldm.py
 NEWTON_STEPS = 5  # steps of a fit, whatever the tolerance
 CYCLES_PER_DIGIT = 1.5  # cycles of block descent per root of the curvature of a sample
-MOST_CYCLES = 60  # cycles, after which block descent leaves the rest to conjugate gradients
 PRODUCTS_PER_DIGIT = 0.1  # products of conjugate gradients per root of the condition
 INTERIOR_STEPS = 20  # factorisations of the interior point method
 ROUGH_TOL = 1e-5  # relative gap, below which epochs are followed by factorisations
@@ -179,6 +179,11 @@ class Machine:
     dtype: Any = DOUBLE
     factorises: bool = False
     is_asked_for: bool = False
+
+    @property
+    def takes_newton_steps(self):
+        """Whether it converges fast from wherever another machine ended."""
+        return self.solver in ("newton", "newton_cg")
 
     @property
     def rounding(self):

@@ -1,7 +1,7 @@
 """From data to a fit: prepare, solve, certify, assemble."""
 
 from contextlib import ExitStack, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -12,13 +12,14 @@ from optimargin.certificates import certified
 from optimargin.designs.pivots import Landmarks
 from optimargin.kernels import KernelChoice
 from optimargin.objectives import Objective
+from optimargin.solvers import Solution
 from optimargin.targets import Target
 from optimargin.training.designs import make_design
 from optimargin.training.landmarks import grow_landmarks
 from optimargin.training.models import Fit, KernelModel, LinearModel, coefficients_of
 from optimargin.training.options import Options
 from optimargin.training.own_rows import fit_own_rows, is_indefinite
-from optimargin.training.plan import Plan, plan_after, plan_fit
+from optimargin.training.plan import Plan, is_on_samples, misses, plan_after, plan_fit
 from optimargin.training.prepare import Request, prepare
 
 
@@ -77,18 +78,16 @@ def fit_together(prepared, options, start, request) -> Fit:
     if plan is None:
         n_outputs = len(prepared.targets)
         plan = plan_fit(prepared.X, prepared.objective, prepared.kernel, options, n_outputs)
-    fits: list[Fit] = []
+    first, rounds = plan, []
     while plan is not None:
-        stated = state(prepared, plan, options, request, None if fits else start)
-        solutions = solve_all(stated, prepared, options, plan, request)
-        if stated.landmarks is None:  # else the gap is that of the problem over landmarks
-            solutions = [
-                certified(problem, solution, prepared, stated.projector)
-                for problem, solution in zip(stated.problems, solutions, strict=True)
-            ]
-        fits.append(assemble(stated, solutions, prepared, plan, options, request))
-        plan = plan_after(plan, prepared, solutions, options)
-    return min(fits, key=lambda fit: fit.dual_gap.max())
+        stated = state(prepared, plan, options, request, None if rounds else start)
+        before = rounds[-1].outcomes if rounds and is_on_samples(plan) else None
+        outcomes = solve_all(stated, before, prepared, options, plan, request)
+        rounds.append(Round(stated, outcomes))
+        plan = plan_after(plan, prepared, outcomes, options)
+    best = min(rounds[::-1], key=lambda each: max(o.certified.dual_gap for o in each.outcomes))
+    solutions = [outcome.certified for outcome in best.outcomes]
+    return assemble(best.stated, solutions, prepared, first, options, request)
 
 
 @dataclass(frozen=True)
@@ -140,28 +139,80 @@ def state(prepared, plan, options, request, start) -> Stated:
     return Stated(made.design, problems, starts, made.projector)
 
 
-def solve_all(stated, prepared, options, plan, request):
-    """Return one solution per problem, in the units of y."""
-    problems, starts, problem_of = stated.problems, stated.starts, request.progress.problem
+@dataclass(frozen=True)
+class Outcome:
+    """The solution of one output.
+
+    Attributes
+    ----------
+    solution : Solution
+        In the units of the problem.
+    certified : Solution
+        In the units of y, with the gap of what the model keeps.
+    """
+
+    solution: Solution
+    certified: Solution
+
+
+@dataclass(frozen=True)
+class Round:
+    """What one machine was given, and what it has found."""
+
+    stated: Stated
+    outcomes: list[Outcome]
+
+
+def solve_all(stated, before, prepared, options, plan, request) -> list[Outcome]:
+    """Return one outcome per problem.
+
+    Parameters
+    ----------
+    stated : Stated
+    before : list of Outcome or None
+        Those of the last machine: what misses the tolerance goes on from there.
+    prepared, options, plan, request
+        As in `fit_together`.
+    """
+    outcomes = list(before or [None] * len(stated.problems))
+    places = [k for k, outcome in enumerate(outcomes) if misses(outcome, options)]
     solver_type = prepared.objective.solvers[plan.solver]
-    make = partial(
-        solver_type,
-        tol=options.tol,
-        max_iter=options.max_iter,
-        seed=options.seed,
-        **plan.solver_options,
-    )
-    found = []
+    settings = {"tol": options.tol, "seed": options.seed, **plan.solver_options}
     with one_blas_thread() if solver_type.own_threads(stated.design) else nullcontext():
         if solver_type.solves_together:
+            problems, starts = (
+                [each[k] for k in places] for each in (stated.problems, stated.starts)
+            )
             with ExitStack() as stack:
-                listeners = [stack.enter_context(problem_of()) for _ in problems]
-                found = make(on_iteration=_joined(listeners)).solve_together(problems, starts)
+                listeners = [stack.enter_context(request.progress.problem()) for _ in problems]
+                solver = solver_type(
+                    max_iter=options.max_iter, on_iteration=_joined(listeners), **settings
+                )
+                found = solver.solve_together(problems, starts)
         else:
-            for problem, start in zip(problems, starts, strict=True):
-                with problem_of() as on_iteration:
-                    found.append(make(on_iteration=on_iteration).solve(problem, *start))
-    return [s.in_units_of_y(p.scale) for s, p in zip(found, problems, strict=True)]
+            found = [
+                solve_on(stated, k, outcomes[k], partial(solver_type, **settings), options, request)
+                for k in places
+            ]
+    for k, solution in zip(places, found, strict=True):
+        problem = stated.problems[k]
+        kept = solution.in_units_of_y(problem.scale)
+        if stated.landmarks is None:  # else the gap is that of the problem over landmarks
+            kept = certified(problem, kept, prepared, stated.projector)
+        outcomes[k] = Outcome(solution, kept)
+    return outcomes
+
+
+def solve_on(stated, k, outcome, make, options, request):
+    """Return the solution of one problem, from its start or from what was found before."""
+    start, n_before = stated.starts[k], 0
+    if outcome is not None:
+        start = outcome.solution.coef, outcome.solution.intercept
+        n_before = outcome.solution.n_iter
+    with request.progress.problem() as on_iteration:
+        solver = make(max_iter=options.max_iter - n_before, on_iteration=on_iteration)
+        found = solver.solve(stated.problems[k], *start)
+    return replace(found, n_iter=n_before + found.n_iter)
 
 
 def _joined(listeners):
