@@ -32,38 +32,38 @@ from optimargin.systems.base import PRODUCTS, check_number
 from optimargin.targets import Target
 
 
+@dataclass
 class Solved:
     """What a solve found.
 
-    Parameters
-    ----------
-    coef : ndarray of shape (n_coef, n_outputs)
-        In the representation of the design.
-    intercept, objective, dual_gap : ndarray of shape (n_outputs,)
-    test : GramTest, FeatureSpaceDesign or None
-
     Attributes
     ----------
-    objective, dual_gap : ndarray of shape (n_outputs,)
+    columns : ndarray of shape (n_coef, n_outputs)
+        Coefficients in the representation of the design.
+    offset, objective, dual_gap : ndarray of shape (n_outputs,)
+        The first are intercepts of rows as the design has them.
+    test : GramTest, FeatureSpaceDesign or None
     """
 
-    def __init__(self, coef, intercept, objective, dual_gap, test):
-        self._coef, self._offset, self._test = coef, intercept, test
-        self.objective, self.dual_gap = objective, dual_gap
+    columns: np.ndarray
+    offset: np.ndarray
+    objective: np.ndarray
+    dual_gap: np.ndarray
+    test: Any
 
     @property
     def coef(self):
         """Coefficients, of shape (n_outputs, n_coef)."""
-        return self._coef.T
+        return self.columns.T
 
     @property
     def intercept(self):
         """Intercepts, of shape (n_outputs,)."""
-        return self._offset
+        return self.offset
 
     def predict_test(self) -> Values:
         """Return decision values of the test samples, of shape (n_test, n_outputs)."""
-        return Values(self._test.decisions(self._coef) + self._offset, None)
+        return Values(self.test.decisions(self.columns) + self.offset, None)
 
     def leave_one_out(self) -> np.ndarray:
         """Return closed-form decision values of shape (n_samples, n_outputs)."""
@@ -177,17 +177,14 @@ class AdditiveRefitter(Refitter):
         """Solve the problem of every output."""
         self.number += 1
         losses = [objective.loss(target.scale) for target in self.targets]
-        self._use(self._are_together(losses))
-        return AdditiveSolved(self, losses, *self._solve(objective, losses))
-
-    def _are_together(self, losses):
-        """Return whether the curvatures of all outputs are the same, whatever the solution."""
         constants = {loss.constant_curvature for loss in losses}
-        is_quadratic = len(constants) == 1 and None not in constants
-        return len(losses) > 1 and is_quadratic and bool(np.ptp(self.weight, axis=1).max() == 0)
+        is_quadratic = len(losses) > 1 and len(constants) == 1 and None not in constants
+        self._use(is_quadratic and bool(np.ptp(self.weight, axis=1).max() == 0))
+        found = self._solve(objective, losses)
+        return AdditiveSolved(*found, self.test, self, losses, self.design, self.number)
 
     def _use(self, together):
-        """Go on with what solves outputs one by one, or all as one."""
+        """Go on with what solves outputs one by one, or all as one: they share curvatures."""
         if together not in self._made:
             self._made[together] = self._make(together)
         self._now = self._made[together]
@@ -250,73 +247,71 @@ class AdditiveRefitter(Refitter):
         return out
 
 
+@dataclass
 class AdditiveSolved(Solved):
     """Solutions of additive problems, whose refitter answers all that is asked of them.
 
-    Parameters
+    Attributes
     ----------
     refitter : AdditiveRefitter
     losses : list of Loss
         Of each output.
-    coef, intercept, objective, dual_gap : ndarray
-        See `Solved`.
+    design, number : Design, int
+        Those of the refitter when it solved.
     """
 
-    def __init__(self, refitter, losses, coef, intercept, objective, dual_gap):
-        super().__init__(coef, intercept, objective, dual_gap, refitter.test)
-        self._refitter, self._losses = refitter, losses
-        self._design, self._number = refitter.design, refitter.number
+    refitter: AdditiveRefitter
+    losses: list
+    design: Any
+    number: int
 
     @cached_property
     def _in_features(self):
         """Coefficients and intercepts of linear data, or None."""
-        if not isinstance(self._design, LINEAR_DESIGNS):
+        if not isinstance(self.design, LINEAR_DESIGNS):
             return None
-        found = [self._design.to_features(coef) for coef in np.ascontiguousarray(self._coef.T)]
+        found = [self.design.to_features(coef) for coef in np.ascontiguousarray(self.columns.T)]
         return np.array([w for w, _ in found]), np.array([shift for _, shift in found])
 
     @property
     def coef(self):
         """Coefficients of features, or of samples."""
-        return self._coef.T if self._in_features is None else self._in_features[0]
+        return self.columns.T if self._in_features is None else self._in_features[0]
 
     @property
     def intercept(self):
         """Intercepts, of rows that are not centred."""
-        return self._offset + (0.0 if self._in_features is None else self._in_features[1])
+        return self.offset + (0.0 if self._in_features is None else self._in_features[1])
 
     def leave_one_out(self):
         """Return closed-form decision values of shape (n_samples, n_outputs)."""
-        check_number(self._refitter, self._number)
-        out = self._refitter.room(self._coef, self._offset)
-        self._refitter.put_left_out(out)
+        check_number(self.refitter, self.number)
+        out = self.refitter.room(self.columns, self.offset)
+        self.refitter.put_left_out(out)
         return out
 
     def leave_folds_out(self, folds):
         """Return closed-form decision values, with derivatives."""
-        check_number(self._refitter, self._number)
-        room = self._refitter.room(self._coef, self._offset)
+        check_number(self.refitter, self.number)
+        room = self.refitter.room(self.columns, self.offset)
         out = np.stack([room] * folds.fold.shape[0])
-        return self._values(out, self._refitter.put_folds(folds, out))
+        differentiate = partial(self._by_parameters, self.refitter.put_folds(folds, out))
+        return Values(out, differentiate, self.refitter, self.number)
 
     def predict_test(self):
         """Return decision values of the test samples, with derivatives."""
-        return self._values(super().predict_test().decision, self._refitter.differentiate_test)
-
-    def _values(self, decision, differentiate):
-        """Return values, given what differentiates a function of them by systems."""
-        by_parameters = partial(self._by_parameters, differentiate)
-        return Values(decision, by_parameters, self._refitter, self._number)
+        differentiate = partial(self._by_parameters, self.refitter.differentiate_test)
+        return Values(super().predict_test().decision, differentiate, self.refitter, self.number)
 
     def _by_parameters(self, differentiate, slope):
         """Return derivatives with those by the parameters of the losses."""
         found = differentiate(slope)
-        pull, curvature = self._refitter.pull_and_curvature()
+        pull, curvature = self.refitter.pull_and_curvature()
         active, by_loss = np.flatnonzero(curvature), 0.0
-        are_same = all(loss == self._losses[0] for loss in self._losses)
-        for k, loss in enumerate(self._losses[:1] if are_same else self._losses):
-            at = active if are_same else active[self._refitter.output[active] == k]
-            target = self._refitter.target.take(at, 1.0)
+        are_same = all(loss == self.losses[0] for loss in self.losses)
+        for k, loss in enumerate(self.losses[:1] if are_same else self.losses):
+            at = active if are_same else active[self.refitter.output[active] == k]
+            target = self.refitter.target.take(at, 1.0)
             log_curvature, aim = loss.parameter_slopes(pull[at], curvature[at], target)
             by_loss = by_loss + log_curvature @ found.by_log_curvature[at]
             by_loss = by_loss + aim @ found.by_aim[at]
@@ -337,6 +332,8 @@ class _Part:
         None where the design has changed since it was made.
     problem : AdditiveProblem or None
         Of the last solution, where the system has not moved there yet.
+    found : tuple or Values
+        Of the last solve, or what was asked for last.
     coef, decision, intercept : ndarray, ndarray, float or None
         Of the last solution of a single output, from which the next solve starts.
     """
@@ -345,6 +342,7 @@ class _Part:
     targets: list
     system: Any = None
     problem: Any = None
+    found: Any = None
     coef: Any = None
     decision: Any = None
     intercept: Any = None
@@ -443,28 +441,21 @@ class NewtonRefitter(AdditiveRefitter):
             part.at, part.targets = (rows, output), [target.take(rows, 1.0)]
         return parts
 
-    def _each(self, function):
-        """Return a function of each part, in threads where parts of own rows take long."""
-        found: list[Any] = [None] * len(self._now)
-
-        def call(k):
-            found[k] = function(self._now[k])
-
-        work = 0.0
-        if self.has_own_rows:
-            work = sum(part.system.operations for part in self._now) / PRODUCTS
-        for_each(call, range(len(found)), work)
-        return found
-
     def _solve(self, objective, losses):
+        own = self.has_own_rows
         for part in self._now:
             if part.system is None:
-                design = self.design.take(part.at[0]) if self.has_own_rows else self.design
-                folds = None if self.has_own_rows else self._folds
-                made = make_system(design, fit_intercept=self.fit_intercept, folds=folds)
-                part.system = made
-        found = self._each(lambda part: part.solve(objective, losses[part.at[1]][0], self._solver))
-        columns, *others = zip(*found, strict=True)
+                design = self.design.take(part.at[0]) if own else self.design
+                given = {"fit_intercept": self.fit_intercept, "folds": None if own else self._folds}
+                part.system = make_system(design, **given)
+        # In threads where parts of own rows take long.
+        self._work = own * sum(part.system.operations for part in self._now) / PRODUCTS
+
+        def solve(part):
+            part.found = part.solve(objective, losses[part.at[1]][0], self._solver)
+
+        for_each(solve, self._now, self._work)
+        columns, *others = zip(*(part.found for part in self._now), strict=True)
         coef = np.zeros((self.design.n_coef, len(losses)))
         for part, each in zip(self._now, columns, strict=True):
             coef[part.at if self._in_samples else (slice(None), part.at[1])] = each
@@ -480,21 +471,19 @@ class NewtonRefitter(AdditiveRefitter):
 
         def leave_out(part):
             own = folds.of_rows(part.at[0]) if self.has_own_rows else folds
-            values = part.at_solution().folds(own)
-            out[(..., *part.at)] = values.decision
-            return values.derivatives
+            part.found = part.at_solution().folds(own)
+            out[(..., *part.at)] = part.found.decision
 
-        differentiate = self._each(leave_out)
+        for_each(leave_out, self._now, self._work)
+        values = [part.found for part in self._now]
 
-        def derivatives(slope):
+        def differentiate(slope):
+            slopes = [np.ascontiguousarray(slope[(..., *part.at)]) for part in self._now]
             return self._joined(
-                [
-                    of_part(np.ascontiguousarray(slope[(..., *part.at)]))
-                    for of_part, part in zip(differentiate, self._now, strict=True)
-                ]
+                [each.derivatives(own) for each, own in zip(values, slopes, strict=True)]
             )
 
-        return derivatives
+        return differentiate
 
     def differentiate_test(self, slope):
         """Return derivatives of a function of the values of test samples."""
