@@ -38,7 +38,7 @@ from optimargin.problems.base import Iterate, NoMinimumError, UnboundedError
 from optimargin.targets import LABELS
 
 _INSEPARABLE = 1e-7  # margins below this share of the largest norm count as zero
-_ROUNDING = 1e-12  # of margins that have to be one
+_ROUNDING = 4096 * float(np.finfo(np.float64).eps)  # of margins that have to be one
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ _FIRST_EPOCHS = 10  # before an attempt on a face; twice as many before each fur
 _LAST_EPOCH = 310  # at which the last attempt is made
 _FACE_ROUNDS = 6
 _GAIN = 0.1  # of the gap, by an attempt, for descent to go on
-_EXACT_GAP = 1e-12
+_EXACT_GAP = 4096 * float(np.finfo(np.float64).eps)
 LINEAR_EPOCHS = 50  # over features, before an interior point method takes over
 INTERIOR_UP_TO = 1000  # features up to which a matrix of their size is no burden
 

@@ -36,7 +36,7 @@ from optimargin.designs.base import by_space
 from optimargin.designs.features import FeatureDesign
 from optimargin.designs.gram import GramDesign
 from optimargin.solvers.base import Solution, Solver
-from optimargin.solvers.newton import Newton, Steps, descend
+from optimargin.solvers.newton import SUBSAMPLE_SHARE, Newton, Steps, descend
 from optimargin.systems.samples import SampleSystem, eliminate_intercept
 
 FINEST = 512 * float(np.finfo(np.float64).eps)  # no system is solved more precisely than this
@@ -44,7 +44,7 @@ _PATIENCE = 40  # CG steps before the preconditioner is made of more landmarks
 _MAX_CG = 5 * _PATIENCE
 _LANDMARKS_PER_ROOT = 3  # of the number of samples
 _DIRECT_UP_TO = 1500  # samples of a hard system, which is solved by factorisation
-_PART_SHARE = 4  # of the samples of a large kernel, one is in the part solved first
+_SHORTEST = 0.01  # length of a step, below which its direction was too rough
 _MODEL_STOP = 0.5  # relative improvement of the quadratic model that a CG step must bring
 _ENERGY_STOP = 0.05  # error of a step in sample space, in the norm of its system
 _ROUGH = _ENERGY_STOP / 5  # where kernel values are computed for it, and gap of problems that start
@@ -76,7 +76,6 @@ class Space(Steps):
     """
 
     roughest: float = _MODEL_STOP
-    shortest = 0.1  # steps below this come of a rough direction
 
     def __init__(self, problem, solver):
         self.problem = problem
@@ -113,7 +112,7 @@ class Space(Steps):
     def learn(self, point, moved, length):
         """Solve the next system more precisely where a direction was too rough to follow far."""
         slow = moved.gap > 0.5 * point.gap and moved.value > 0.999 * point.value
-        rough = slow or length < self.shortest
+        rough = slow or length < _SHORTEST
         factor = 0.05 if rough else 2.0 if length > 0.5 else 1.0
         self.accuracy = min(max(factor * self.accuracy, FINEST), self.roughest)
 
@@ -186,8 +185,6 @@ def model_cg(product, right, diagonal, accuracy, enough):
 
 
 class _SampleSpace(Space):
-    shortest = 1e-3  # samples that change sides make steps short, not the precision
-
     def __init__(self, problem, solver):
         # Steps that recompute kernel values are expensive: solve them more accurately.
         self.roughest = _ENERGY_STOP if problem.design.complete else _ROUGH
@@ -215,7 +212,7 @@ class _SampleSpace(Space):
         problem, solver = self.problem, self.solver
         n_samples = problem.design.n_samples
         coef = np.zeros(n_samples)
-        size = n_samples // _PART_SHARE
+        size = n_samples // SUBSAMPLE_SHARE
         rows = np.sort(self.random.choice(n_samples, size, replace=False))
         if size == 0:
             return coef, 0.0
