@@ -31,10 +31,10 @@ from scipy.special import expit, log_expit, logit, logsumexp, softmax
 
 _SMALLEST_SLOPE = 1e-2  # per mean absolute decision value
 _STEP_SAMPLES = 2.0  # by which a step of the isotonic regression is drawn to the sigmoid
-_APART = 1e-9  # probabilities of steps that differ by less are one step
 _MAX_STEPS = 100
-_FLAT = 1e-12  # slope per sample at which a minimum is reached
-_SHORTEST = 1e-10  # step
+_ROUNDING = (
+    1e-12  # what only rounding makes: slopes per sample, steps, differences of probabilities
+)
 _NONE = np.empty(0)
 
 
@@ -59,12 +59,7 @@ class CalibrationMap:
 
     def attributes(self) -> dict[str, np.ndarray]:
         """Return the numbers of the map, as a model keeps them."""
-        return {
-            "slope": np.array(self.slope),
-            "shift": self.shift,
-            "knots": self.knots,
-            "log_odds": self.log_odds,
-        }
+        return {name: np.asarray(values) for name, values in vars(self).items()}
 
     def odds(self, decision):
         """Return the log-odds of decision values of any shape."""
@@ -242,12 +237,12 @@ def _minimised(loss, curvature, start, size):
     point = start
     value, slope = loss(point)
     for _ in range(_MAX_STEPS):
-        if np.abs(slope).max() <= _FLAT * size:
+        if np.abs(slope).max() <= _ROUNDING * size:
             break
         H = curvature(point)
         step = np.linalg.solve(H + 1e-12 * np.trace(H) * np.eye(point.size), -slope)
         length = 1.0
-        while length > _SHORTEST:
+        while length > _ROUNDING:
             new_value, new_slope = loss(point + length * step)
             if new_value <= value + 1e-4 * length * (slope @ step) + rounding * abs(value):
                 break
@@ -284,7 +279,7 @@ def _centres(x, values, weight):
     """Return centres, values and weights of the steps of an increasing function."""
     order = np.argsort(values, kind="stable")
     x, values, weight = x[order], values[order], weight[order]
-    step = np.concatenate([[0], np.cumsum(np.diff(values) > _APART)])
+    step = np.concatenate([[0], np.cumsum(np.diff(values) > _ROUNDING)])
     total = np.bincount(step, weight)
     return np.bincount(step, weight * x) / total, np.bincount(step, weight * values) / total, total
 

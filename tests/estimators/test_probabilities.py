@@ -140,8 +140,8 @@ def test_past_a_size_folds_are_fitted(model, monkeypatch):
     X, y = data(150)
     X = X @ X.T if getattr(model, "kernel", None) == "precomputed" else X
     closed = clone(model).set_params(calibration="sigmoid").fit(X, y)
-    monkeypatch.setattr(plan, "_CLOSED_FORM_ACTIVE_UP_TO", 10)
-    monkeypatch.setattr(plan, "_CLOSED_FORM_FEATURES_UP_TO", 2)
+    monkeypatch.setattr(plan, "_INVERTED_ONCE_UP_TO", 10)
+    monkeypatch.setattr(plan, "_INVERTED_UP_TO", 2)
     folds = clone(model).set_params(calibration="sigmoid").fit(X, y)
     difference = np.abs(folds.oob_decision_function_ - closed.oob_decision_function_)
     assert 0 < np.median(difference) < 0.3
@@ -149,7 +149,7 @@ def test_past_a_size_folds_are_fitted(model, monkeypatch):
 
 
 def test_values_of_folds_are_like_those_of_other_folds(monkeypatch):
-    monkeypatch.setattr(plan, "_CLOSED_FORM_FEATURES_UP_TO", 2)
+    monkeypatch.setattr(plan, "_INVERTED_UP_TO", 2)
     X, y = data(100)
     model = LinearODMClassifier(calibration="temperature", tol=1e-12).fit(X, y)
     monkeypatch.undo()

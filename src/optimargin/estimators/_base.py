@@ -95,8 +95,8 @@ class Estimator(DocLinkMixin, CallbackSupportMixin, BaseEstimator, metaclass=ABC
     def _store(self, attributes: dict[str, Any]) -> None:
         """Forget all fitted attributes and set new ones: the only place that sets any."""
         for name in self._fitted_names():
-            del vars(self)[name]
-        vars(self).update(attributes)
+            del self.__dict__[name]
+        self.__dict__.update(attributes)
 
     def _fitted_names(self) -> list[str]:
         """Return the names of what a fit has set."""

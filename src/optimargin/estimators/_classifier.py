@@ -61,7 +61,6 @@ class Classifier(ClassifierMixin, BaseLearner):
     """
 
     _parameter_constraints: dict = {"class_weight": CLASS_WEIGHT}
-    _multi_class: str = "ovr"  # how a fit to data in memory will tell several classes apart
 
     @with_callbacks
     @_fit_context(prefer_skip_nested_validation=True)
@@ -110,6 +109,11 @@ class Classifier(ClassifierMixin, BaseLearner):
     @property
     def _fitted_multi_class(self) -> str:
         return "ovo" if vars(self).get("_pairwise") else "ovr"
+
+    @property
+    def _multi_class(self) -> str:
+        """How a fit to data in memory will tell several classes apart."""
+        return "ovr"
 
     def _task_of_chunks(self):
         return Classification, {"class_weight": self.class_weight}

@@ -57,7 +57,7 @@ def described(*sources):
 
 def _entries(docstrings):
     """Return the entries of docstrings that have a text, by each of their names."""
-    known = {}
+    known: dict[str, re.Match] = {}
     for docstring in docstrings:
         for section in _SECTION.findall(cleandoc(docstring or "")):
             for entry in _ENTRY.finditer(section):

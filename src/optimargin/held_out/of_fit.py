@@ -15,13 +15,12 @@ from scipy.sparse import issparse
 
 from optimargin._threads import blas_threads_for
 from optimargin.held_out.closed_form import points_without_each
+from optimargin.kernels.prepared import row_blocks
 from optimargin.systems import Folds, system_of
 from optimargin.training.models import KernelModel, coefficients_of
 from optimargin.training.plan import plan_held_out
 from optimargin.training.rebuild import rebuild
 from optimargin.training.train import train
-
-_BLOCK_ELEMENTS = 1 << 17
 
 
 @dataclass(frozen=True)
@@ -78,9 +77,7 @@ def _marks(X):
     with np.errstate(over="ignore", invalid="ignore"):
         if issparse(X):
             return X @ factors
-        n_block = max(_BLOCK_ELEMENTS // X.shape[1], 1)
-        blocks = [X[i : i + n_block] * factors for i in range(0, X.shape[0], n_block)]
-        return np.concatenate([block.sum(axis=1) for block in blocks])
+        return np.concatenate([(X[rows] * factors).sum(axis=1) for rows in row_blocks(*X.shape)])
 
 
 def _keys(X):

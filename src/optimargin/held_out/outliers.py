@@ -1,9 +1,9 @@
 """Samples whose targets are far from what the others predict."""
 
 import numpy as np
+from scipy.special import ndtri
 
 _LIMIT = 5.0  # robust standard deviations
-_NORMAL = 1.4826  # standard deviation over median absolute deviation of a normal distribution
 
 
 def far_from_held_out(y, predicted, weight):
@@ -23,7 +23,8 @@ def far_from_held_out(y, predicted, weight):
         True where the residual of an output exceeds five robust standard deviations.
     """
     residual = np.abs(np.asarray(y, dtype=np.float64).reshape(len(predicted), -1).T - predicted.T)
-    usual = _NORMAL * np.array([[_median(values, weight)] for values in residual])
+    # Half of a normal distribution is within ndtri(3 / 4) standard deviations.
+    usual = np.array([[_median(values, weight)] for values in residual]) / ndtri(0.75)
     return (residual > _LIMIT * usual).any(axis=0)
 
 
