@@ -98,34 +98,25 @@ def dense_moments(
 
 def dense_matvec(
     const floating[:, ::1] X,  # in
+    const Py_ssize_t[::1] rows,  # in; None means all of them
     const double[::1] v,  # in
     double shift,
-    double[::1] out,  # out
+    double[::1] out,  # out, one per row
     int n_threads,
 ):
-    """out[:] = X @ v - shift."""
-    cdef Py_ssize_t n = X.shape[0], d = X.shape[1], t, first, last
+    """out[:] = X[rows] @ v - shift."""
+    cdef Py_ssize_t n = out.shape[0], d = X.shape[1], t, first, last
     if n == 0 or d == 0:
         out[:] = -shift
+        return
+    if rows is not None:
+        for t in prange(n, nogil=True, num_threads=n_threads, schedule="static"):
+            times_vector(&X[rows[t], 0], 1, d, &v[0], shift, &out[t])
         return
     for t in prange(n_threads, nogil=True, num_threads=n_threads, schedule="static"):
         first = n * t // n_threads
         last = n * (t + 1) // n_threads
         times_vector(&X[0, 0] + first * d, last - first, d, &v[0], shift, &out[0] + first)
-
-
-def dense_matvec_on(
-    const floating[:, ::1] X,  # in
-    const Py_ssize_t[::1] rows,  # in
-    const double[::1] v,  # in
-    double shift,
-    double[::1] out,  # out, one per row of `rows`
-    int n_threads,
-):
-    """out[:] = X[rows] @ v - shift."""
-    cdef Py_ssize_t d = X.shape[1], k
-    for k in prange(rows.shape[0], nogil=True, num_threads=n_threads, schedule="static"):
-        times_vector(&X[rows[k], 0], 1, d, &v[0], shift, &out[k])
 
 
 def dense_rmatvec(

@@ -23,15 +23,23 @@ def csr_matvec(
     int n_threads,
 ):
     """out[:] = X[rows] @ v."""
-    cdef Py_ssize_t k, i, first
-    cdef bint is_whole = rows is None
+    cdef Py_ssize_t n_rows = out.shape[0], k
     if data.shape[0] == 0:
         out[:] = 0.0
         return
-    for k in prange(out.shape[0], nogil=True, num_threads=n_threads, schedule="static"):
-        i = k if is_whole else rows[k]
-        first = indptr[i]
-        out[k] = gather_dot(&data[0] + first, &indices[0] + first, &v[0], indptr[i + 1] - first)
+    if rows is None:
+        for k in prange(n_rows, nogil=True, num_threads=n_threads, schedule="static"):
+            out[k] = _row_dot(&data[0], &indices[0], &indptr[k], &v[0])
+        return
+    for k in prange(n_rows, nogil=True, num_threads=n_threads, schedule="static"):
+        out[k] = _row_dot(&data[0], &indices[0], &indptr[rows[k]], &v[0])
+
+
+cdef inline double _row_dot(
+    const floating* data, const index_t* indices, const index_t* begin, const double* v
+) noexcept nogil:
+    """Return the product of the row whose entries begin at begin[0] and end at begin[1]."""
+    return gather_dot(data + begin[0], indices + begin[0], v, begin[1] - begin[0])
 
 
 def csr_rmatvec(
@@ -199,10 +207,7 @@ cdef void _add_hessian_product(
 ) noexcept nogil:
     cdef Py_ssize_t k, first
     for k in range(n_rows):
-        first = indptr[rows[k]]
-        image[k] = weight[k] * gather_dot(
-            data + first, indices + first, v, indptr[rows[k] + 1] - first
-        )
+        image[k] = weight[k] * _row_dot(data, indices, indptr + rows[k], v)
     for k in range(n_rows):
         first = indptr[rows[k]]
         scatter_add(image[k], data + first, indices + first, out, indptr[rows[k] + 1] - first)

@@ -123,7 +123,7 @@ class FeatureDesign(FeatureSpaceDesign):
                 out -= self.center @ v
         else:
             shift = 0.0 if self.center is None else self.center @ v
-            _dense_products.dense_matvec(X, v, shift, out, n_threads)
+            _dense_products.dense_matvec(X, None, v, shift, out, n_threads)
         return out
 
     def decision_on(self, rows, v):
@@ -133,7 +133,7 @@ class FeatureDesign(FeatureSpaceDesign):
         if self.is_sparse:
             _sparse_products.csr_matvec(X.data, X.indices, X.indptr, rows, v, out, n_threads)
             return out - shift if shift else out
-        _dense_products.dense_matvec_on(X, rows, v, shift, out, n_threads)
+        _dense_products.dense_matvec(X, rows, v, shift, out, n_threads)
         return out
 
     def represent(self, r):
