@@ -26,7 +26,8 @@ from optimargin import (
     ODMRegressorCV,
     OneClassODM,
 )
-from optimargin.designs import FeatureDesign, GramDesign, LinearGramDesign, PanelDesign
+from optimargin.designs import FeatureDesign, GramDesign, KernelMatrix, LinearGramDesign
+from optimargin.designs.kernel import Triangle
 from optimargin.kernels import Kernel, PreparedKernel
 from optimargin.losses import BandLoss
 from optimargin.problems import AdditiveProblem
@@ -302,7 +303,8 @@ def _gram(X):
 
 
 def _panels(X, *, kept):
-    return PanelDesign(PreparedKernel(Kernel("linear"), X), max_bytes=kept * len(X) ** 2 * 8)
+    n_bytes = Triangle.n_bytes(len(X), X.dtype)
+    return KernelMatrix(PreparedKernel(Kernel("linear"), X), max_bytes=kept * n_bytes)
 
 
 def make_design(name, X):

@@ -37,7 +37,7 @@ added: on some computers no number is wider than double precision.
 """
 
 from dataclasses import replace
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 from scipy.sparse import issparse
@@ -196,7 +196,7 @@ class RoundingProbe:
     Parameters
     ----------
     precise_kernel : callable
-        Makes the kernel in double precision.
+        Makes the kernel in double precision, once.
     stored_block : callable
         Given samples, it returns their rows as they are kept.
     scale : ndarray of shape (n_samples,)
@@ -208,7 +208,7 @@ class RoundingProbe:
     _all_up_to = 2000  # samples, all of which are measured where rounding of few values may count
 
     def __init__(self, precise_kernel, stored_block, scale):
-        self._precise_kernel = precise_kernel
+        self.precise_kernel = cache(precise_kernel)
         self._stored_block = stored_block
         self._scale = scale
         self._inverse = np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0)
@@ -224,7 +224,7 @@ class RoundingProbe:
         n_half = min(max(n_samples // self._rows_per_probe, self._fewest), self._most) // 2
         longest = np.argsort(self._scale, kind="stable")[-n_half:]
         rows = np.append(longest, np.arange(0, n_samples, max(n_samples // n_half, 1)))
-        precise = self._precise_kernel().block(rows)
+        precise = self.precise_kernel().block(rows)
         return rows, longest.size, precise, self._largest_change(rows, precise)
 
     def _largest_change(self, rows, precise):
@@ -255,7 +255,7 @@ class RoundingProbe:
         """
         scale = self._scale
         if is_stiff and scale.size <= self._all_up_to:
-            precise = self._precise_kernel().block()
+            precise = self.precise_kernel().block()
             error = np.abs(precise @ coef - decision)
             unit = self._largest_change(np.arange(scale.size), precise)
             largest = float(error.max(initial=0.0))

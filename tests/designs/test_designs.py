@@ -3,19 +3,13 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given
-from hypothesis import strategies as st
 
-from optimargin import ODMClassifier
 from optimargin.designs import (
     FeatureDesign,
     FeatureSpaceDesign,
     GramDesign,
     LinearGramDesign,
-    PanelDesign,
 )
-from optimargin.designs.panels import MemoryLimitError
-from optimargin.kernels import Kernel, PreparedKernel
 from optimargin.solvers import Newton
 from tests.cases import (
     DESIGNS,
@@ -24,7 +18,6 @@ from tests.cases import (
     SAMPLE_DESIGNS,
     make_design,
     make_problem,
-    two_classes,
 )
 
 pytestmark = pytest.mark.numbers
@@ -271,81 +264,6 @@ def test_no_factor_is_looked_for_where_it_does_not_pay():
     assert GramDesign(np.eye(300)).low_rank_factor is None
 
 
-@given(
-    room=st.integers(0, 500),
-    subsets=st.lists(st.tuples(st.integers(0, 99), st.integers(1, 400)), min_size=1, max_size=6),
-)
-def test_working_set_gives_the_same_products_within_its_limit(room, subsets):
-    """Whatever was active before, and however little is kept."""
-    X, n_values = rows((400, 3)), room**2 / 2 + 128 * room
-    design = PanelDesign(
-        PreparedKernel(Kernel("rbf", 0.3), X), max_bytes=8 * n_values, complete=False
-    )
-    K = Kernel("rbf", 0.3)(X)
-    for seed, size in subsets:
-        rng = np.random.default_rng(seed)
-        active = np.sort(rng.choice(400, size, replace=False))
-        pull, coef = np.zeros(400), rng.normal(size=400)
-        pull[active] = rng.normal(size=size)
-        V = rng.normal(size=(2, size))
-        expected = V @ K[np.ix_(active, active)]
-        np.testing.assert_allclose(design.product_on(active, V), expected, atol=1e-10)
-        np.testing.assert_allclose(design.decision(pull), K @ pull, atol=1e-10)
-        image, square = design.residual_image(coef - pull, coef, K @ coef, pull)
-        np.testing.assert_allclose(image[active], (K @ (coef - pull))[active], atol=1e-10)
-        assert square == pytest.approx((coef - pull) @ K @ (coef - pull), abs=1e-9)
-        step = design.decision_step(pull - coef, coef, K @ coef)
-        np.testing.assert_allclose(step, K @ (pull - coef), atol=1e-10)
-        kept = sum(buffer.nbytes for buffer, *_ in design._working._panels)
-        assert kept <= 8 * n_values
-
-
-def test_a_working_set_without_room_is_told_of_once():
-    told = []
-    kernel = PreparedKernel(Kernel("rbf", 0.3), rows((300, 3)))
-    design = PanelDesign(
-        kernel, max_bytes=100_000, on_crowded=lambda *numbers: told.append(numbers)
-    )
-    for _ in range(2):
-        design.product_on(np.arange(20), np.ones((1, 20)))
-    assert told == []
-    for _ in range(2):
-        design.product_on(np.arange(300), np.ones((1, 300)))
-    ((n_active, capacity),) = told
-    assert (n_active, capacity) == (300, design._capacity)
-    assert 20 < capacity < 300
-
-
-def test_a_matrix_that_fits_is_never_crowded():
-    kernel = PreparedKernel(Kernel("rbf", 0.3), rows((100, 3)))
-    design = PanelDesign(kernel, max_bytes=1e9, on_crowded=pytest.fail)
-    assert design.complete
-    design.product_on(np.arange(100), np.ones((1, 100)))
-
-
-def test_a_working_set_without_room_says_what_to_do():
-    X, y = two_classes(300, 3)
-    model = ODMClassifier(gamma=0.3, D=0.0, solver="newton_cg", cache_size=0.001)
-    with pytest.warns(UserWarning, match="approximation='nystrom'"):
-        model.fit(X, y)
-
-
-def test_a_block_beyond_the_memory_limit_is_refused_with_its_size():
-    kernel = PreparedKernel(Kernel("rbf", 0.3), rows((2000, 3)))
-    design = PanelDesign(kernel, max_bytes=5e7, complete=False)
-    with pytest.raises(MemoryLimitError, match="2000 samples need 64000000 bytes") as refused:
-        design.block(np.arange(2000))
-    assert (refused.value.n_rows, refused.value.n_bytes) == (2000, 16 * 2000**2)
-    # Whatever the limit, small blocks are always made; larger ones take the place of panels.
-    chosen = np.arange(0, 2000, 20)
-    small = PanelDesign(kernel, max_bytes=0).block(chosen)
-    np.testing.assert_array_equal(small, design.block(chosen))
-    design.product_on(np.arange(100), np.ones((1, 100)))
-    assert design._working.kept.size == 100
-    assert design.block(np.arange(1700)).shape == (1700, 1700)
-    assert design._working.kept.size == 0
-
-
 @every_sample_design
 def test_a_part_of_the_samples_has_their_kernel_values(name):
     design, features = make_design(name, rows((60, 5)))
@@ -355,14 +273,6 @@ def test_a_part_of_the_samples_has_their_kernel_values(name):
     v = vector(chosen.size, 1)
     np.testing.assert_allclose(part.decision(v), K @ v, atol=1e-11 * np.abs(K).max())
     assert design.max_landmarks(10) >= 0
-
-
-def test_samples_that_left_the_working_set_make_room():
-    kernel = PreparedKernel(Kernel("rbf", 0.3), rows((1000, 3)))
-    design = PanelDesign(kernel, max_bytes=1e7, complete=False)
-    design.product_on(np.arange(900), np.ones((1, 900)))
-    design.product_on(np.arange(850, 1000), np.ones((1, 150)))
-    assert design._working.kept.size == 150
 
 
 @pytest.mark.parametrize("center", [None, np.linspace(-1.0, 1.0, 5000)], ids=["as is", "centred"])

@@ -9,7 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 
 from optimargin import ODMClassifier, ODMRegressor, OneClassODM
-from optimargin.designs import TileDesign
+from optimargin.designs.kernel import Triangle
 from optimargin.solvers import BlockCD, NewtonCG, Solution
 
 pytestmark = pytest.mark.numbers
@@ -85,11 +85,12 @@ def test_samples_that_stray_from_the_band_are_taken_in(fit_intercept, tol, monke
     kept = []
 
     def keep(self, samples):
-        kept.append(len(samples))
+        if self.tiles.dtype != np.float64:  # which precise values have
+            kept.append(len(samples))
         keep_more(self, samples)
 
-    keep_more = TileDesign.keep
-    monkeypatch.setattr(TileDesign, "keep", keep)
+    keep_more = Triangle.keep
+    monkeypatch.setattr(Triangle, "keep", keep)
     X, y = make_classification(
         3000, 12, n_informative=8, class_sep=2.0, flip_y=0.02, random_state=0
     )

@@ -9,7 +9,7 @@ from scipy import sparse
 from sklearn.datasets import make_classification
 
 from optimargin import ODMClassifier, ODMRegressor
-from optimargin.designs import FeatureDesign, RoundedGramDesign
+from optimargin.designs import FeatureDesign, GramDesign
 from optimargin.losses import BandLoss
 from optimargin.problems import relative_gap
 from optimargin.solvers import DualCD, Newton
@@ -201,6 +201,6 @@ def test_a_rounded_gram_matrix_knows_a_precise_one():
     regressor = ODMRegressor(C1=350.0, solver="dcd", tol=1e-6).fit(X, X[:, 0])
     assert regressor.dual_gap_ <= 1e-6
     K = np.eye(3, dtype=np.float32)
-    design = RoundedGramDesign(K, precise_kernel=None, scale=np.ones(3))
+    design = GramDesign(K, precise_kernel=lambda: None, scale=np.ones(3))
     assert design.is_rounded
     np.testing.assert_array_equal(design.decision(np.arange(3.0)), np.arange(3.0))

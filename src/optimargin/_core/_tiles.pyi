@@ -3,10 +3,10 @@ from numpy.typing import NDArray
 
 TILE_SIZE: int
 
-def pack(values: NDArray[np.float32], scale: float, tiles: NDArray) -> None: ...
+def pack(values: NDArray[np.floating], scale: float, tiles: NDArray) -> None: ...
 def product(
     tiles: NDArray,
-    V: NDArray[np.float32],
+    V: NDArray[np.floating],
     partial: NDArray[np.float64],
     work: NDArray[np.float32],
     n_threads: int,

@@ -6,9 +6,10 @@ I (I + 1) / 2 + J. A step on block J needs the values of its samples with all ot
 that both are read at full speed and nothing is stored twice.
 """
 
+from cython cimport floating
 from cython.parallel cimport parallel, prange, threadid
 from libc.stdint cimport uint16_t
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 from scipy.linalg.cython_blas cimport sgemm
 
 cdef extern from "tiles.h" nogil:
@@ -25,9 +26,19 @@ cdef extern from "tiles.h" nogil:
     void both_float "optimargin_tile_both_float"(
         const float* tile, const float* left_v, const float* right_v, double* left,
         double* right)
+    void both_single "optimargin_tile_both_single"(
+        const float* tile, const double* left_v, const double* right_v, double* left,
+        double* right)
+    void both_double "optimargin_tile_both_double"(
+        const double* tile, const double* left_v, const double* right_v, double* left,
+        double* right)
     void rows_fixed "optimargin_tile_rows_fixed"(
         const uint16_t* tile, const float* v, double* out)
     void rows_float "optimargin_tile_rows_float"(const float* tile, const float* v, double* out)
+    void rows_single "optimargin_tile_rows_single"(
+        const float* tile, const double* v, double* out)
+    void rows_double "optimargin_tile_rows_double"(
+        const double* tile, const double* v, double* out)
     void columns_fixed "optimargin_tile_columns_fixed"(
         const uint16_t* tile, const float* v, double* out)
     void columns_float "optimargin_tile_columns_float"(
@@ -37,8 +48,6 @@ cdef extern from "tiles.h" nogil:
     void values_float "optimargin_tile_values_float"(const float* tile, float scale, float* out)
     void pack_fixed "optimargin_tile_pack_fixed"(
         const float* values, Py_ssize_t stride, float scale, uint16_t* tile)
-    void pack_float "optimargin_tile_pack_float"(
-        const float* values, Py_ssize_t stride, float scale, float* tile)
     double block_descent "optimargin_block_descent"(
         const float* values, int n, int passes, double* pull, const double* decision,
         const double* target, const double* orientation, const double* ridge1,
@@ -46,6 +55,11 @@ cdef extern from "tiles.h" nogil:
         double* change)
 
 ctypedef fused value:
+    uint16_t
+    float
+    double
+
+ctypedef fused step_value:  # of tiles that a descent works on
     uint16_t
     float
 
@@ -60,50 +74,59 @@ cdef inline Py_ssize_t _offset(Py_ssize_t i, Py_ssize_t j) noexcept nogil:
 
 
 def pack(
-    const float[:, ::1] values,  # in, (TILE, n_columns), n_columns a multiple of TILE
-    float scale,
-    value[::1] tiles,  # out, one tile after the other
+    const floating[:, ::1] values,  # in, (TILE, n_columns), n_columns a multiple of TILE
+    double scale,  # of fixed point
+    value[::1] tiles,  # out, one tile after the other; of the type of `values` or fixed point
 ):
-    """Write scale * values as tiles."""
-    cdef Py_ssize_t j, stride = values.shape[1]
+    """Write values as tiles."""
+    cdef Py_ssize_t i, j, stride = values.shape[1]
     with nogil:
         for j in range(stride // TILE):
             if value is uint16_t:
-                pack_fixed(&values[0, j * TILE], stride, scale, &tiles[j * AREA])
+                if floating is float:
+                    pack_fixed(&values[0, j * TILE], stride, <float> scale, &tiles[j * AREA])
             else:
-                pack_float(&values[0, j * TILE], stride, scale, &tiles[j * AREA])
+                for i in range(TILE):
+                    memcpy(
+                        &tiles[j * AREA + i * TILE], &values[i, j * TILE], TILE * sizeof(value)
+                    )
 
 
 def product(
     const value[::1] tiles,  # in
-    const float[:, ::1] V,  # in, (n_vectors, n_blocks * TILE)
+    const floating[:, ::1] V,  # in, (n_vectors, n_blocks * TILE)
     double[:, :, ::1] partial,  # out, (n_threads, n_vectors, n_blocks * TILE); zero on entry
     float[:, ::1] work,  # (n_threads * (TILE + n_vectors), TILE)
     int n_threads,
 ):
-    """partial.sum(axis=0) == V @ tiles for the symmetric matrix of the tiles."""
-    cdef Py_ssize_t n_blocks = V.shape[1] // TILE, n_vectors = V.shape[0], t, i, j
+    """partial.sum(axis=0) == V @ tiles for the symmetric matrix of the tiles.
+
+    V is float64 for tiles of doubles and float32 for fixed point. For tiles of floats it may be
+    either, and sums within a tile are of that type.
+    """
+    cdef Py_ssize_t n_blocks = V.shape[1] // TILE, n_vectors = V.shape[0], t, i, j, k
     # Rows of tiles increase in length: taking them in turn gives threads equal shares.
     for t in prange(n_threads, nogil=True, num_threads=n_threads, schedule="static"):
         i = t
         while i < n_blocks:
             for j in range(i + 1):
-                if n_vectors == 1:
-                    _add_both(
-                        &tiles[_offset(i, j)], i == j, &V[0, i * TILE], &V[0, j * TILE],
-                        &partial[t, 0, i * TILE], &partial[t, 0, j * TILE],
-                    )
-                    continue
-                _values(&tiles[_offset(i, j)], 1.0, &work[t * TILE, 0])
-                _multiply(
-                    &work[t * TILE, 0], True, &V[0, j * TILE], n_vectors, V.shape[1],
-                    &work[n_threads * TILE + t * n_vectors, 0], &partial[t, 0, i * TILE],
-                )
-                if i != j:
+                if n_vectors == 1 or floating is double:
+                    for k in range(n_vectors):
+                        _add_both(
+                            &tiles[_offset(i, j)], i == j, &V[k, i * TILE], &V[k, j * TILE],
+                            &partial[t, k, i * TILE], &partial[t, k, j * TILE],
+                        )
+                elif floating is float and value is not double:
+                    _values(&tiles[_offset(i, j)], 1.0, &work[t * TILE, 0])
                     _multiply(
-                        &work[t * TILE, 0], False, &V[0, i * TILE], n_vectors, V.shape[1],
-                        &work[n_threads * TILE + t * n_vectors, 0], &partial[t, 0, j * TILE],
+                        &work[t * TILE, 0], True, &V[0, j * TILE], n_vectors, V.shape[1],
+                        &work[n_threads * TILE + t * n_vectors, 0], &partial[t, 0, i * TILE],
                     )
+                    if i != j:
+                        _multiply(
+                            &work[t * TILE, 0], False, &V[0, i * TILE], n_vectors, V.shape[1],
+                            &work[n_threads * TILE + t * n_vectors, 0], &partial[t, 0, j * TILE],
+                        )
             i = i + n_threads
 
 
@@ -128,40 +151,55 @@ cdef void _multiply(
 
 
 cdef inline void _add_both(
-    const value* tile, bint diagonal, const float* left_v, const float* right_v, double* left,
-    double* right,
+    const value* tile, bint diagonal, const floating* left_v, const floating* right_v,
+    double* left, double* right,
 ) noexcept nogil:
-    if diagonal:
-        _add_rows(tile, right_v, left)
-    elif value is uint16_t:
-        both_fixed(tile, left_v, right_v, left, right)
-    else:
-        both_float(tile, left_v, right_v, left, right)
+    if floating is float:
+        if value is uint16_t:
+            if diagonal:
+                rows_fixed(tile, right_v, left)
+            else:
+                both_fixed(tile, left_v, right_v, left, right)
+        elif value is float:
+            if diagonal:
+                rows_float(tile, right_v, left)
+            else:
+                both_float(tile, left_v, right_v, left, right)
+    elif value is float:
+        if diagonal:
+            rows_single(tile, right_v, left)
+        else:
+            both_single(tile, left_v, right_v, left, right)
+    elif value is double:
+        if diagonal:
+            rows_double(tile, right_v, left)
+        else:
+            both_double(tile, left_v, right_v, left, right)
 
 
-cdef inline void _add_rows(const value* tile, const float* v, double* out) noexcept nogil:
-    if value is uint16_t:
+cdef inline void _add_rows(const step_value* tile, const float* v, double* out) noexcept nogil:
+    if step_value is uint16_t:
         rows_fixed(tile, v, out)
     else:
         rows_float(tile, v, out)
 
 
-cdef inline void _add_columns(const value* tile, const float* v, double* out) noexcept nogil:
-    if value is uint16_t:
+cdef inline void _add_columns(const step_value* tile, const float* v, double* out) noexcept nogil:
+    if step_value is uint16_t:
         columns_fixed(tile, v, out)
     else:
         columns_float(tile, v, out)
 
 
-cdef inline void _values(const value* tile, float scale, float* out) noexcept nogil:
-    if value is uint16_t:
+cdef inline void _values(const step_value* tile, float scale, float* out) noexcept nogil:
+    if step_value is uint16_t:
         values_fixed(tile, scale, out)
     else:
         values_float(tile, scale, out)
 
 
 def epoch(
-    const value[::1] tiles,  # in
+    const step_value[::1] tiles,  # in
     double unit,  # of the values in tiles
     const Py_ssize_t[::1] order,  # in, of the blocks
     Py_ssize_t n_samples,
@@ -184,7 +222,7 @@ def epoch(
     cdef Py_ssize_t n_blocks = order.shape[0], n_outputs = pull.shape[0]
     cdef Py_ssize_t t = 0, q = 0, b = 0, i = 0, k = 0, n = 0
     cdef int size = 0
-    cdef const value* tile = NULL
+    cdef const step_value* tile = NULL
     cdef Barrier barrier
     barrier.waiting = 0
     barrier.round = 0

@@ -1,7 +1,7 @@
 /* Products with one tile of a symmetric matrix, and coordinate descent inside a block.
 
-   A tile is a square of OPTIMARGIN_TILE rows and columns, row by row, as float or as 16-bit fixed
-   point. */
+   A tile is a square of OPTIMARGIN_TILE rows and columns, row by row, as double, as float or as
+   16-bit fixed point. */
 #ifndef OPTIMARGIN_TILES_H
 #define OPTIMARGIN_TILES_H
 
@@ -14,19 +14,19 @@
 
 /* left[:] += tile @ right_v; right[:] += left_v @ tile: entry (i, j) serves (j, i), too. Four rows
    at a time, because vectors would otherwise be read as often as the tile. */
-#define OPTIMARGIN_DEFINE_TILE(NAME, T)                                                          \
+#define OPTIMARGIN_DEFINE_PRODUCTS(NAME, T, A)                                                   \
     OPTIMARGIN_VECTOR_CLONES static void optimargin_tile_both_##NAME(                            \
-        const T *restrict tile, const float *restrict left_v, const float *restrict right_v,     \
+        const T *restrict tile, const A *restrict left_v, const A *restrict right_v,             \
         double *restrict left, double *restrict right)                                           \
     {                                                                                            \
-        float sums[OPTIMARGIN_TILE] = {0};                                                       \
+        A sums[OPTIMARGIN_TILE] = {0};                                                           \
         for (int i = 0; i < OPTIMARGIN_TILE; i += 4) {                                           \
             const T *p = tile + (ptrdiff_t)i * OPTIMARGIN_TILE;                                  \
             const T *q = p + OPTIMARGIN_TILE, *r = q + OPTIMARGIN_TILE, *s = r + OPTIMARGIN_TILE; \
-            const float vp = left_v[i], vq = left_v[i + 1], vr = left_v[i + 2], vs = left_v[i + 3]; \
-            float a = 0, b = 0, c = 0, d = 0;                                                    \
+            const A vp = left_v[i], vq = left_v[i + 1], vr = left_v[i + 2], vs = left_v[i + 3];  \
+            A a = 0, b = 0, c = 0, d = 0;                                                        \
             for (int j = 0; j < OPTIMARGIN_TILE; j++) {                                          \
-                const float pj = p[j], qj = q[j], rj = r[j], sj = s[j], v = right_v[j];          \
+                const A pj = p[j], qj = q[j], rj = r[j], sj = s[j], v = right_v[j];              \
                 a += pj * v;                                                                     \
                 b += qj * v;                                                                     \
                 c += rj * v;                                                                     \
@@ -44,25 +44,26 @@
                                                                                                  \
     /* out[:] += tile @ v */                                                                     \
     OPTIMARGIN_VECTOR_CLONES static void optimargin_tile_rows_##NAME(                            \
-        const T *restrict tile, const float *restrict v, double *restrict out)                   \
+        const T *restrict tile, const A *restrict v, double *restrict out)                       \
     {                                                                                            \
         for (int i = 0; i < OPTIMARGIN_TILE; i += 4) {                                           \
             const T *p = tile + (ptrdiff_t)i * OPTIMARGIN_TILE;                                  \
             const T *q = p + OPTIMARGIN_TILE, *r = q + OPTIMARGIN_TILE, *s = r + OPTIMARGIN_TILE; \
-            float a = 0, b = 0, c = 0, d = 0;                                                    \
+            A a = 0, b = 0, c = 0, d = 0;                                                        \
             for (int j = 0; j < OPTIMARGIN_TILE; j++) {                                          \
-                a += (float)p[j] * v[j];                                                         \
-                b += (float)q[j] * v[j];                                                         \
-                c += (float)r[j] * v[j];                                                         \
-                d += (float)s[j] * v[j];                                                         \
+                a += (A)p[j] * v[j];                                                             \
+                b += (A)q[j] * v[j];                                                             \
+                c += (A)r[j] * v[j];                                                             \
+                d += (A)s[j] * v[j];                                                             \
             }                                                                                    \
             out[i] += a;                                                                         \
             out[i + 1] += b;                                                                     \
             out[i + 2] += c;                                                                     \
             out[i + 3] += d;                                                                     \
         }                                                                                        \
-    }                                                                                            \
-                                                                                                 \
+    }
+
+#define OPTIMARGIN_DEFINE_STEPS(NAME, T)                                                         \
     /* out[:] += v @ tile; rows whose v is zero are not read */                                  \
     OPTIMARGIN_VECTOR_CLONES static void optimargin_tile_columns_##NAME(                         \
         const T *restrict tile, const float *restrict v, double *restrict out)                   \
@@ -89,8 +90,12 @@
             out[k] = scale * (float)tile[k];                                                     \
     }
 
-OPTIMARGIN_DEFINE_TILE(fixed, uint16_t)
-OPTIMARGIN_DEFINE_TILE(float, float)
+OPTIMARGIN_DEFINE_PRODUCTS(fixed, uint16_t, float)
+OPTIMARGIN_DEFINE_PRODUCTS(float, float, float)
+OPTIMARGIN_DEFINE_PRODUCTS(single, float, double)
+OPTIMARGIN_DEFINE_PRODUCTS(double, double, double)
+OPTIMARGIN_DEFINE_STEPS(fixed, uint16_t)
+OPTIMARGIN_DEFINE_STEPS(float, float)
 
 /* tile[:] = scale * values, rounded, of rows that are `stride` apart */
 OPTIMARGIN_VECTOR_CLONES static void optimargin_tile_pack_fixed(
@@ -99,14 +104,6 @@ OPTIMARGIN_VECTOR_CLONES static void optimargin_tile_pack_fixed(
     for (int i = 0; i < OPTIMARGIN_TILE; i++)
         for (int j = 0; j < OPTIMARGIN_TILE; j++)
             tile[i * OPTIMARGIN_TILE + j] = (uint16_t)(int32_t)(values[i * stride + j] * scale + 0.5f);
-}
-
-OPTIMARGIN_VECTOR_CLONES static void optimargin_tile_pack_float(
-    const float *restrict values, ptrdiff_t stride, float scale, float *restrict tile)
-{
-    for (int i = 0; i < OPTIMARGIN_TILE; i++)
-        for (int j = 0; j < OPTIMARGIN_TILE; j++)
-            tile[i * OPTIMARGIN_TILE + j] = values[i * stride + j] * scale;
 }
 
 /* Coordinate descent over the variables of one block, all others fixed: `passes` sweeps, forth and

@@ -3,11 +3,9 @@
 from optimargin.designs.base import Design, FeatureSpaceDesign, SampleSpaceDesign
 from optimargin.designs.features import FeatureDesign, canonical, total_variance
 from optimargin.designs.gram import GramDesign, LinearGramDesign
+from optimargin.designs.kernel import KernelMatrix
 from optimargin.designs.landmarks import LandmarkDesign
-from optimargin.designs.panels import PanelDesign
 from optimargin.designs.pivots import RandomPivots
-from optimargin.designs.rounded_gram import RoundedGramDesign
-from optimargin.designs.tiles import TileDesign
 
 LINEAR_DESIGNS = (FeatureDesign, LinearGramDesign)
 """Designs of linear data: their coefficients can be turned into those of features, and back."""
@@ -18,13 +16,11 @@ __all__ = [
     "FeatureDesign",
     "FeatureSpaceDesign",
     "GramDesign",
+    "KernelMatrix",
     "LandmarkDesign",
     "LinearGramDesign",
-    "PanelDesign",
     "RandomPivots",
-    "RoundedGramDesign",
     "SampleSpaceDesign",
-    "TileDesign",
     "canonical",
     "total_variance",
 ]

@@ -15,6 +15,7 @@ has a default that is right but slow; a design overrides what it can do faster.
 
 from abc import ABC, abstractmethod
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -32,9 +33,8 @@ class Design(ABC):
     own_threads : bool
         Whether threads of the compiled core do the work, so that BLAS needs only one.
     is_rounded : bool
-        Whether kernel values are rounded to less than double precision. Such a design has the
-        same one in double precision as its `precise`, and bounds what that changes
-        (`rounding`).
+        Whether kernel values are rounded to less than double precision: see
+        `SampleSpaceDesign.precise`.
     """
 
     n_samples: int
@@ -227,12 +227,38 @@ class SampleSpaceDesign(Design):
     ----------
     complete : bool
         Whether products with all samples are cheap, because all kernel values are in memory.
+    account : RoundingProbe or None
+        What rounding of kernel values changes, where these have less than double precision.
     rounds_independently : bool
         Whether the rounding errors of all kernel values have nothing to do with each other.
     """
 
     complete: bool = True
+    account: Any = None
     rounds_independently: bool = False
+
+    @property
+    def is_rounded(self):
+        """Whether kernel values are rounded to less than double precision."""
+        return self.account is not None
+
+    @cached_property
+    def precise(self):
+        """The same design in double precision, where this one is rounded."""
+        return self._in_double(self.account.precise_kernel())
+
+    def _in_double(self, kernel):
+        """Return the same design of a kernel in double precision."""
+        raise NotImplementedError
+
+    @property
+    def finest(self):
+        """The design in double precision where a solver needed that, otherwise this one."""
+        return vars(self).get("precise", self)
+
+    def rounding(self, coef, decision, weight, *, is_stiff=False):
+        """Return what rounding can do; see `RoundingProbe.effects`."""
+        return self.account.effects(coef, decision, weight, is_stiff=is_stiff)
 
     @abstractmethod
     def product(self, V):

@@ -13,9 +13,11 @@ from sklearn.utils.extmath import safe_sparse_dot
 from optimargin._core._rows import GramRows
 from optimargin._linalg import solve_spd
 from optimargin._threads import FACTORISE_ALONE_UP_TO, for_each, n_threads_for
+from optimargin.certificates import RoundingProbe
 from optimargin.designs.base import SampleSpaceDesign
 from optimargin.designs.features import FeatureDesign, double_blocks
 from optimargin.kernels import pivoted_cholesky
+from optimargin.kernels.prepared import rows_product
 
 _BLOCK_ELEMENTS = 1 << 19
 _PARTIAL_ELEMENTS = 1 << 24  # 128 MB for sums that threads make for themselves
@@ -30,14 +32,25 @@ class GramDesign(SampleSpaceDesign):
     ----------
     K : ndarray of shape (n_samples, n_samples), C-contiguous
         Symmetric positive semi-definite, float32 or float64.
+    precise_kernel : callable, default=None
+        Makes the kernel on the samples in double precision, where `K` was rounded.
+    scale : ndarray of shape (n_samples,), default=None
+        See `RoundingProbe`.
     """
 
-    def __init__(self, K):
+    def __init__(self, K, *, precise_kernel=None, scale=None):
         self.K = K
         self.n_samples = self.n_coef = K.shape[0]
+        if precise_kernel is not None:
+            self.account = RoundingProbe(precise_kernel, lambda rows: K[rows], scale)
+
+    def _in_double(self, kernel):
+        return GramDesign(kernel.block())
 
     def product(self, V):
         """Return ``V @ K`` for vectors in the rows of `V`."""
+        if self.is_rounded:  # a matrix that stays in a cache is not converted
+            return np.stack([rows_product(self.K, v) for v in V])
         out = np.empty_like(V)
         for part, rows in double_blocks(self.K):
             out[:, part] = V @ rows.T

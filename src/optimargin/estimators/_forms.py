@@ -6,7 +6,7 @@ from numbers import Integral, Real
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from optimargin.designs import TileDesign
+from optimargin.designs import KernelMatrix
 from optimargin.designs.base import SampleSpaceDesign
 from optimargin.estimators._base import BaseLearner, Registered
 from optimargin.kernels import KERNELS, KernelChoice, kernel_class, one_or_each
@@ -30,7 +30,7 @@ EXACT_OR_LANDMARKS: dict = {
     "solver": [
         Registered(
             SOLVERS,
-            lambda s: s.works_with(SampleSpaceDesign) or s.works_with(TileDesign),
+            lambda s: s.works_with(SampleSpaceDesign) or s.works_with(KernelMatrix),
             also=("auto",),
         )
     ],

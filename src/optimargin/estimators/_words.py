@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from optimargin._warnings import warn_user
-from optimargin.designs.panels import MemoryLimitError
+from optimargin.designs.kernel import MemoryLimitError
 from optimargin.held_out.novelty import FewSamples, TiedSamples
 from optimargin.problems.base import UnboundedError
 from optimargin.training.designs import CrowdedMemory, NegativeSpectrum

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
 
-from optimargin._core._gram import rows_product
+from optimargin._core._dense_products import dense_matvec
 from optimargin._threads import for_each
 
 _BLOCK_ELEMENTS = 1 << 18  # 2 MB of float64: a block of kernel rows stays in cache
@@ -331,16 +331,20 @@ def kernel_product(kernel, X, Y, V, dtype=np.float64):
 def _sums(values, vectors):
     """Return ``values @ vectors.T``: single precision for short sums, double for sums of these."""
     if len(vectors) <= _BY_VECTOR:
-        sums = np.empty((len(vectors), values.shape[0]))
-        for v, total in zip(vectors, sums, strict=True):
-            rows_product(values, v, total)
-        return sums.T
+        return np.stack([rows_product(values, v) for v in vectors], axis=1)
     total = np.zeros((values.shape[0], len(vectors)))
     single = vectors.astype(np.float32)
     for first in range(0, values.shape[1], _SHORT_SUM):
         part = slice(first, first + _SHORT_SUM)
         total += values[:, part] @ single[:, part].T
     return total
+
+
+def rows_product(K, v, out=None):
+    """Return ``K @ v`` of rows in float32 or float64, summed in float64, in one thread."""
+    out = np.empty(K.shape[0]) if out is None else out
+    dense_matvec(K, v, 0.0, out, 1)
+    return out
 
 
 def row_blocks(n_rows, n_columns, *, n_elements=None):

@@ -14,23 +14,23 @@ _LARGE_CURVATURE = 8.0  # of the loss of one sample, in units of the largest ker
 
 
 class Coarse:
-    """Systems with a Nystrom approximation B B' of a kernel matrix.
+    """A Nystrom approximation B B' of a kernel matrix.
 
     Parameters
     ----------
     design : SampleSpaceDesign
-    n_outputs : int
-        Each has its own weights.
     curvature : float
         Of the loss of one sample.
 
     Attributes
     ----------
+    design : FeatureDesign
+        The features B of all samples.
     damping : float
         The mean diagonal of what the approximation leaves over.
     """
 
-    def __init__(self, design, n_outputs, curvature):
+    def __init__(self, design, curvature):
         n_samples = design.n_samples
         n_landmarks = min(_N_LANDMARKS, n_samples)
         if curvature * np.max(design.squared_norms, initial=0.0) > _LARGE_CURVATURE:
@@ -43,21 +43,31 @@ class Coarse:
         shift = 1e-6 * np.sqrt(n_landmarks) * (np.trace(block) / n_landmarks or 1.0)
         triangle = Factor(block, shift=shift).lower.astype(np.float32)
         B = solve_triangular(triangle, columns.T.astype(np.float32), lower=True, overwrite_b=True)
-        self._of_all = np.ascontiguousarray(B.T)
-        left_over = design.squared_norms - np.einsum("ij,ij->i", self._of_all, self._of_all)
+        B = np.ascontiguousarray(B.T)
+        left_over = design.squared_norms - np.einsum("ij,ij->i", B, B)
         self.damping = max(float(left_over.mean()), 0.0)
-        self._n_outputs = n_outputs
+        self.design = FeatureDesign(B)
 
-    def restrict(self, samples):
-        """From now on, systems are those of these samples, in this order."""
-        self._B = self._of_all[samples]
-        n_samples, n_landmarks = self._B.shape
-        self._weight = np.zeros((self._n_outputs, n_samples), dtype=np.float32)
-        self._gram = np.zeros((self._n_outputs, n_landmarks, n_landmarks))
+    def restricted(self, samples, n_outputs):
+        """Return the systems of these samples, in this order."""
+        return CoarseSystems(self.design.X[samples], n_outputs)
 
-    def rough_design(self):
-        """Return the features of the landmarks, of all samples."""
-        return FeatureDesign(self._of_all)
+
+class CoarseSystems:
+    """Systems with ``diag(1 / weight) + B B'``, whose weights change from one to the next.
+
+    Parameters
+    ----------
+    B : ndarray of shape (n_samples, n_landmarks)
+    n_outputs : int
+        Each has its own weights.
+    """
+
+    def __init__(self, B, n_outputs):
+        self._B = B
+        n_samples, n_landmarks = B.shape
+        self._weight = np.zeros((n_outputs, n_samples), dtype=np.float32)
+        self._gram = np.zeros((n_outputs, n_landmarks, n_landmarks))
 
     def solve(self, outputs, weight, right, total):
         """Return the steps of variables and intercepts.

@@ -27,7 +27,7 @@ References: C.-J. Hsieh et al., A dual coordinate descent method for large-scale
 2008. Z. Frangella et al., Randomized Nystrom preconditioning, SIAM J. Matrix Anal. Appl. 44 (2023).
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -36,10 +36,10 @@ from optimargin._core._tiles import TILE_SIZE
 from optimargin._linalg import line_search
 from optimargin._threads import n_threads_for
 from optimargin.certificates import coefficient_gap, relative_gap
-from optimargin.designs.tiles import TileDesign
+from optimargin.designs.kernel import KernelMatrix
 from optimargin.losses import BandLoss
 from optimargin.problems.additive import AdditiveProblem
-from optimargin.solvers._coarse import Coarse
+from optimargin.solvers._coarse import Coarse, CoarseSystems
 from optimargin.solvers.base import Solver, UnsuitableProblemError, certified_solution
 from optimargin.solvers.newton import Newton
 
@@ -63,7 +63,7 @@ _SPARE = 2  # samples are taken in per sample that strayed: others are about to
 class BlockCD(Solver):
     """Block coordinate descent on the kernel matrix, for all outputs at a time."""
 
-    design_type = TileDesign
+    design_type = KernelMatrix
     solves_together = True
 
     def check(self, problem):
@@ -127,153 +127,224 @@ def _is_slow(gaps, allowed):
     return progress <= 0 or len(gaps) + np.log(gaps[-1] / allowed) / progress > MOST_CYCLES
 
 
+@dataclass(frozen=True)
+class _Layout:
+    """What does not change while the same samples are kept.
+
+    Arrays have a row per output, and samples in the order of the tiles, padded to whole blocks.
+
+    Attributes
+    ----------
+    order, outside : ndarray of shape (n_kept,), (n_samples - n_kept,)
+        The samples that are kept and those that are not.
+    problems : list of AdditiveProblem
+        Of the samples that are kept.
+    coarse : CoarseSystems
+        Of the samples that are kept.
+    target, orientation : ndarray of shape (n_outputs, n_padded)
+    ridges : tuple of ndarray of shape (n_outputs, n_padded)
+        Where the orientation times a variable is positive, and where it is negative.
+    """
+
+    order: np.ndarray
+    outside: np.ndarray
+    problems: list
+    coarse: CoarseSystems
+    target: np.ndarray
+    orientation: np.ndarray
+    ridges: tuple
+
+    @classmethod
+    def of(cls, triangle, problems, coarse):
+        """Return the layout of the samples that a triangle keeps."""
+        order = triangle.order
+        kept = [
+            AdditiveProblem(
+                problem.loss,
+                problem.design,
+                problem.target.take(order, 1.0),
+                fit_intercept=problem.fit_intercept,
+            )
+            for problem in problems
+        ]
+        targets = [problem.target for problem in kept]
+        with np.errstate(divide="ignore"):
+            ridges = [
+                [
+                    1.0 / (2 * getattr(problem.loss, name) * problem.target.weight)
+                    for problem in kept
+                ]
+                for name in ("C1", "C2")
+            ]
+        return cls(
+            order,
+            triangle.outside,
+            kept,
+            coarse.restricted(order, len(problems)),
+            _padded(triangle, [target.value for target in targets]),
+            _padded(triangle, [target.orientation for target in targets]),
+            tuple(_padded(triangle, side, 1.0) for side in ridges),
+        )
+
+
+@dataclass
+class _Iterate:
+    """Where a descent is.
+
+    Attributes
+    ----------
+    pull, decision : ndarray of shape (n_outputs, n_padded)
+        In the order of the tiles.
+    intercept : ndarray of shape (n_outputs,)
+    outside : list of ndarray or None
+        The decision values of the samples that are not kept, where an output looked at them since
+        its last epoch.
+    strayed : ndarray of shape (n_outside,)
+        How far outside the band these were found.
+    """
+
+    pull: np.ndarray
+    decision: np.ndarray
+    intercept: np.ndarray
+    outside: list
+    strayed: np.ndarray
+
+
 class _Descent:
-    """Variables and decision values of all outputs, in the order of the tiles."""
+    """Block coordinate descent for all outputs."""
 
     def __init__(self, problems, starts):
         self.design = problems[0].design
-        self.n_outputs = len(problems)
-        self._random = np.random.default_rng(0)  # of the order of blocks: a fixed seed will do
+        self._triangle = self.design.triangle
         self._problems = problems
-        self._fit_intercept = problems[0].fit_intercept
+        self._random = np.random.default_rng(0)  # of the order of blocks: a fixed seed will do
         self._half_width = np.array([problem.loss.D for problem in problems])
-        self._one_sided = any(0 in _penalties(problem) for problem in problems)
         largest = float(np.max(self.design.squared_norms, initial=0.0)) or 1.0
-        self._scale = _INTERCEPT_SCALE * largest if self._fit_intercept else 0.0
+        self._scale = _INTERCEPT_SCALE * largest if problems[0].fit_intercept else 0.0
         smoothness = max(problem.loss.smoothness for problem in problems)
-        self._coarse = Coarse(self.design, self.n_outputs, smoothness / self.design.n_samples)
+        self._coarse = Coarse(self.design, smoothness / self.design.n_samples)
         self._n_looks = 0
-        self.intercept = np.zeros(self.n_outputs)
-        self._lay_out(self._start(starts))
+        self._layout, self._at = self._laid_out(*self._start(starts))
 
-    def _start(self, starts):
-        """Keep samples, and return variables: those of a model of few landmarks."""
-        pull = np.zeros((self.n_outputs, self.design.n_samples))
-        excess = np.full(self.design.n_samples, -np.inf)
-        for k, (problem, start) in enumerate(zip(self._problems, starts, strict=True)):
-            coef, self.intercept[k] = start
-            if coef is None and self.n_outputs <= _STARTED:
-                rough = problem.over(self._coarse.rough_design())
-                found = Newton(tol=1e-3, max_iter=20, exact_up_to=0).solve(rough)
-                pull[k], self.intercept[k] = found.pull, found.intercept
-                excess = np.maximum(excess, _excess(problem, found.decision))
-            else:
-                pull[k] = 0.0 if coef is None else coef
-                excess[:] = np.inf
-        self._keep(np.arange(self.design.n_samples), excess, np.count_nonzero(excess > 0))
-        return pull
-
-    def _keep(self, samples, excess, n_wanted):
-        """Keep as many samples as wanted, those furthest outside the band, in whole blocks."""
-        n_kept = self.design.order.size
-        n_wanted = -(-n_wanted // TILE_SIZE) * TILE_SIZE
-        if n_kept + n_wanted >= _KEEP_ALL_FROM * self.design.n_samples:
-            n_wanted = samples.size
-        self.design.keep(samples[np.argsort(-excess, kind="stable")[:n_wanted]])
-
-    def _lay_out(self, pull):
-        """Arrange everything for the samples that are kept.
-
-        Parameters
-        ----------
-        pull : ndarray of shape (n_outputs, n_samples)
-        """
-        design = self.design
-        self._n = design.order.size
-        self._outside = design.outside
-        self._strayed = np.full(self._outside.size, -np.inf)
-        self._decision_outside = np.zeros((self.n_outputs, self._outside.size))
-        self._has_looked = np.full(self.n_outputs, self._outside.size == 0)
-        self._kept_problems = [
-            AdditiveProblem(
-                problem.loss,
-                design,
-                problem.target.take(design.order, 1.0),
-                fit_intercept=self._fit_intercept,
-            )
-            for problem in self._problems
-        ]
-        targets = [problem.target for problem in self._kept_problems]
-        self._target = self._padded([target.value for target in targets])
-        self._orientation = self._padded([target.orientation for target in targets])
-        with np.errstate(divide="ignore"):
-            ridges = [
-                [1.0 / (2 * penalty * problem.target.weight) for penalty in _penalties(problem)]
-                for problem in self._kept_problems
-            ]
-        self._ridge = [self._padded([pair[side] for pair in ridges], 1.0) for side in (0, 1)]
-        self._coarse.restrict(design.order)
-        self._pull = self._padded(pull[:, design.order])
-        self._decision = np.zeros_like(self._pull)
-        if self._pull.any():
-            self._decision = design.product_in_order(self._pull)
-        n_threads = min(n_threads_for(design.n_values), design.n_padded // TILE_SIZE)
-        self._n_threads = n_threads
-        self._work = np.empty((n_threads * (TILE_SIZE + self.n_outputs), TILE_SIZE), np.float32)
-
-    def _padded(self, rows, value=0.0):
-        out = np.full((len(rows), self.design.n_padded), value)
-        out[:, : self._n] = rows
-        return out
+    @property
+    def n_outputs(self):
+        """The number of problems."""
+        return len(self._problems)
 
     @property
     def is_whole(self):
         """Whether all samples are kept."""
-        return self._outside.size == 0
+        return self._layout.outside.size == 0
+
+    def _start(self, starts):
+        """Keep samples, and return variables and intercepts: those of a model of few landmarks."""
+        n_samples = self.design.n_samples
+        pull, intercept = np.zeros((self.n_outputs, n_samples)), np.zeros(self.n_outputs)
+        excess = np.full(n_samples, -np.inf)
+        for k, (problem, start) in enumerate(zip(self._problems, starts, strict=True)):
+            coef, intercept[k] = start
+            if coef is None and self.n_outputs <= _STARTED:
+                rough = problem.over(self._coarse.design)
+                found = Newton(tol=1e-3, max_iter=20, exact_up_to=0).solve(rough)
+                pull[k], intercept[k] = found.pull, found.intercept
+                excess = np.maximum(excess, _excess(problem, found.decision))
+            else:
+                pull[k] = 0.0 if coef is None else coef
+                excess[:] = np.inf
+        self._keep(np.arange(n_samples), excess, np.count_nonzero(excess > 0))
+        return pull, intercept
+
+    def _keep(self, samples, excess, n_wanted):
+        """Keep as many samples as wanted, those furthest outside the band, in whole blocks."""
+        n_wanted = -(-n_wanted // TILE_SIZE) * TILE_SIZE
+        if self._triangle.order.size + n_wanted >= _KEEP_ALL_FROM * self.design.n_samples:
+            n_wanted = samples.size
+        chosen = samples[np.argsort(-excess, kind="stable")[:n_wanted]]
+        # In random order every block is like all samples.
+        self._triangle.keep(self._random.permutation(chosen))
+
+    def _laid_out(self, pull, intercept):
+        """Return the layout of the samples that are kept, and variables and intercepts in it.
+
+        Parameters
+        ----------
+        pull : ndarray of shape (n_outputs, n_samples)
+        intercept : ndarray of shape (n_outputs,)
+        """
+        layout = _Layout.of(self._triangle, self._problems, self._coarse)
+        pull = _padded(self._triangle, pull[:, layout.order])
+        n_outside = layout.outside.size
+        at = _Iterate(
+            pull,
+            self._image(pull) if pull.any() else np.zeros_like(pull),
+            intercept,
+            [None if n_outside else np.empty(0)] * self.n_outputs,
+            np.full(n_outside, -np.inf),
+        )
+        return layout, at
+
+    def _image(self, step):
+        """Return the change of decision values by a step."""
+        return self._triangle.product(step.astype(np.float32))
 
     def epoch(self, running):
         """Visit every block once, for the outputs that are still running."""
-        every = running.size == self.n_outputs
-        state: dict = {
-            "pull": self._pull,
-            "decision": self._decision,
-            "target": self._target,
-            "orientation": self._orientation,
-            "ridge1": self._ridge[0],
-            "ridge2": self._ridge[1],
+        layout, at, triangle = self._layout, self._at, self._triangle
+        arrays: dict = {
+            "pull": at.pull,
+            "decision": at.decision,
+            "target": layout.target,
+            "orientation": layout.orientation,
+            "ridge1": layout.ridges[0],
+            "ridge2": layout.ridges[1],
             "half_width": self._half_width,
-            "intercept": self.intercept,
+            "intercept": at.intercept,
         }
-        if not every:
-            state = {name: np.ascontiguousarray(state[name][running]) for name in state}
-        self._has_looked[running] = self.is_whole
+        if running.size < self.n_outputs:
+            arrays = {name: np.ascontiguousarray(array[running]) for name, array in arrays.items()}
+        n_threads = min(n_threads_for(triangle.n_values), triangle.n_padded // TILE_SIZE)
         _tiles.epoch(
-            self.design.tiles,
-            unit=self.design.unit,
-            order=self._random.permutation(self.design.n_padded // TILE_SIZE),
-            n_samples=self._n,
+            triangle.tiles,
+            unit=triangle.unit,
+            order=self._random.permutation(triangle.n_padded // TILE_SIZE),
+            n_samples=layout.order.size,
             passes=_PASSES,
-            **state,
+            **arrays,
             intercept_scale=self._scale,
-            work=self._work,
+            work=np.empty((n_threads * (TILE_SIZE + running.size), TILE_SIZE), np.float32),
             change=np.empty((running.size, TILE_SIZE)),
-            moved=np.empty((running.size, self.design.n_padded), np.float32),
-            n_threads=self._n_threads,
+            moved=np.empty((running.size, triangle.n_padded), np.float32),
+            n_threads=n_threads,
         )
-        if not every:
-            self._pull[running], self._decision[running] = state["pull"], state["decision"]
-            self.intercept[running] = state["intercept"]
-        if self._fit_intercept:
-            self.intercept[running] += self._scale * self._pull[running].sum(axis=1)
+        if running.size < self.n_outputs:
+            at.pull[running], at.decision[running] = arrays["pull"], arrays["decision"]
+            at.intercept[running] = arrays["intercept"]
+        at.intercept[running] += self._scale * at.pull[running].sum(axis=1)
+        if not self.is_whole:
+            for k in running:
+                at.outside[k] = None
 
     def correct(self, running):
         """Move along the directions of large eigenvalues, for the outputs still running."""
-        pull, decision = self._pull[running], self._decision[running]
+        layout, at = self._layout, self._at
+        pull, decision = at.pull[running], at.decision[running]
         active = pull != 0
+        ridges = [ridge[running] for ridge in layout.ridges]
         ridge, slope = _dual_terms(
             pull,
-            self._orientation[running],
-            self._target[running],
-            [ridge[running] for ridge in self._ridge],
+            layout.orientation[running],
+            layout.target[running],
+            ridges,
             self._half_width[running, None],
         )
-        right = np.where(active, -slope - decision - self.intercept[running, None], 0.0)
+        right = np.where(active, -slope - decision - at.intercept[running, None], 0.0)
         weight = np.where(active, 1.0 / (ridge + self._coarse.damping), 0.0)
-        total = pull.sum(axis=1) if self._fit_intercept else None
-        step, intercept_step = self._coarse.solve(running, weight, right, total)
-        if self._one_sided:  # nothing is allowed past zero
-            step = np.where(pull * (pull + step) < 0, -pull, step)
-        image = self.design.product_in_order(step)
+        total = pull.sum(axis=1) if self._problems[0].fit_intercept else None
+        step, intercept_step = layout.coarse.solve(running, weight, right, total)
+        # Where one penalty is zero, nothing is allowed past zero.
+        one_sided = np.isinf(ridges[0]) | np.isinf(ridges[1])
+        step = np.where(one_sided & (pull * (pull + step) < 0), -pull, step)
+        image = self._image(step)
         length = np.array(
             [
                 self._line_search(k, step[n], image[n], intercept_step[n])
@@ -283,20 +354,20 @@ class _Descent:
         moved = pull + length[:, None] * step
         # Where a variable was moved to zero, rounding leaves a trace.
         moved[np.abs(moved) < _TRACE * np.abs(pull)] = 0.0
-        self._pull[running] = moved
-        self._decision[running] = decision + length[:, None] * image
-        self.intercept[running] += length * intercept_step
+        at.pull[running] = moved
+        at.decision[running] = decision + length[:, None] * image
+        at.intercept[running] += length * intercept_step
 
     def _line_search(self, k, step, image, intercept_step):
         """Return how far the dual falls along a step."""
-        rows = np.flatnonzero(step)
-        pull, step = self._pull[k, rows], step[rows]
+        layout, at, rows = self._layout, self._at, np.flatnonzero(step)
+        pull, step = at.pull[k, rows], step[rows]
         shift = step.sum()
-        linear = step @ self._decision[k, rows] + (self.intercept[k] + intercept_step) * shift
-        linear += self._scale * shift * self._pull[k].sum()
+        linear = step @ at.decision[k, rows] + (at.intercept[k] + intercept_step) * shift
+        linear += self._scale * shift * at.pull[k].sum()
         quadratic = step @ image[rows] + self._scale * shift**2
-        orientation, target = self._orientation[k, rows], self._target[k, rows]
-        ridges = [ridge[k, rows] for ridge in self._ridge]
+        orientation, target = layout.orientation[k, rows], layout.target[k, rows]
+        ridges = [ridge[k, rows] for ridge in layout.ridges]
 
         def derivatives(length):
             at = pull + length * step
@@ -315,12 +386,13 @@ class _Descent:
 
     def gap(self, k):
         """Return the relative gap of an output on the samples kept, but for rounding."""
+        at, n_kept = self._at, self._layout.order.size
         problem, pull, decision = (
-            self._kept_problems[k],
-            self._pull[k, : self._n],
-            self._decision[k, : self._n],
+            self._layout.problems[k],
+            at.pull[k, :n_kept],
+            at.decision[k, :n_kept],
         )
-        value = problem.evaluate(pull, self.intercept[k], decision)[0]
+        value = problem.evaluate(pull, at.intercept[k], decision)[0]
         gap = coefficient_gap(problem, pull, decision, value)
         return relative_gap(value, gap, self._problems[k].gap_floor)
 
@@ -332,40 +404,45 @@ class _Descent:
         found, by_rounding = self.solution(k)
         if found.dual_gap <= tol or by_rounding > _ROUNDING_SHARE * tol:
             return True
-        strayed = _excess(self._problems[k], found.decision)[self._outside]
-        self._strayed = np.maximum(self._strayed, strayed)
+        strayed = _excess(self._problems[k], found.decision)[self._layout.outside]
+        self._at.strayed = np.maximum(self._at.strayed, strayed)
         room = _GAP_SHARE * (np.sqrt(tol) - np.sqrt(by_rounding)) ** 2
         allowed[k] = room if (strayed > 0).any() else min(room, _GAP_SHARE * allowed[k])
         return False
 
     def grow(self):
         """Take in the samples that strayed, if any; return whether there were some."""
-        n_strayed = np.count_nonzero(self._strayed > 0)
+        layout, at = self._layout, self._at
+        n_strayed = np.count_nonzero(at.strayed > 0)
         if n_strayed == 0:
             return False
         self._n_looks += 1
         pull = np.zeros((self.n_outputs, self.design.n_samples))
-        pull[:, self.design.order] = self._pull[:, : self._n]
-        n_wanted = _SPARE * n_strayed if self._n_looks < _MOST_LOOKS else self._outside.size
-        self._keep(self._outside, self._strayed, n_wanted)
-        self._lay_out(pull)
+        pull[:, layout.order] = at.pull[:, : layout.order.size]
+        n_wanted = _SPARE * n_strayed if self._n_looks < _MOST_LOOKS else layout.outside.size
+        self._keep(layout.outside, at.strayed, n_wanted)
+        self._layout, self._at = self._laid_out(pull, at.intercept)
         return True
 
     def solution(self, k):
         """Return the solution of an output, and what rounding alone adds to its gap."""
-        order, outside = self.design.order, self._outside
-        kept = self._pull[k, : self._n]
-        if not self._has_looked[k]:
-            self._decision_outside[k] = self.design.decision_outside(outside, kept)
-            self._has_looked[k] = True
+        layout, at = self._layout, self._at
+        order, outside, kept = layout.order, layout.outside, at.pull[k, : layout.order.size]
+        if at.outside[k] is None:
+            active = np.flatnonzero(kept)
+            at.outside[k] = self.design.kernel.product(outside, order[active], kept[active])
         pull, decision = np.zeros(self.design.n_samples), np.empty(self.design.n_samples)
-        pull[order], decision[order] = kept, self._decision[k, : self._n]
-        decision[outside] = self._decision_outside[k]
-        return certified_solution(self._problems[k], pull, self.intercept[k], decision)
+        pull[order], decision[order] = kept, at.decision[k, : order.size]
+        decision[outside] = at.outside[k]
+        return certified_solution(self._problems[k], pull, at.intercept[k], decision)
 
 
-def _penalties(problem):
-    return problem.loss.C1, problem.loss.C2
+def _padded(triangle, rows, value=0.0):
+    """Return rows in the order of a triangle, filled up to whole blocks."""
+    rows = np.asarray(rows)
+    out = np.full((len(rows), triangle.n_padded), value)
+    out[:, : rows.shape[1]] = rows
+    return out
 
 
 def _excess(problem, decision):

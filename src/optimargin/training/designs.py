@@ -13,10 +13,8 @@ from scipy.sparse import issparse
 from optimargin.designs import (
     FeatureDesign,
     GramDesign,
+    KernelMatrix,
     LinearGramDesign,
-    PanelDesign,
-    RoundedGramDesign,
-    TileDesign,
 )
 from optimargin.designs.base import Design
 from optimargin.kernels import PreparedKernel, gram_matrix
@@ -116,7 +114,7 @@ def _gram(plan, kernel, X, weight, fit_intercept, notify):
 
 def _rounded_gram(plan, kernel, X, weight, fit_intercept, notify):
     prepared = PreparedKernel(kernel, X, np.float32)
-    design = RoundedGramDesign(
+    design = GramDesign(
         prepared.block(),
         precise_kernel=lambda: PreparedKernel(kernel, X, np.float64),
         scale=prepared.rounding_scale(),
@@ -124,41 +122,24 @@ def _rounded_gram(plan, kernel, X, weight, fit_intercept, notify):
     return MadeDesign(design)
 
 
-def _panels(plan, kernel, X, weight, fit_intercept, notify):
+def _kernel_matrix(plan, kernel, X, weight, fit_intercept, notify):
     def precise_kernel():
         return PreparedKernel(kernel, X, np.float64)
-
-    prepared = PreparedKernel(kernel, X, plan.dtype)
-    if not prepared.is_finite():
-        prepared = precise_kernel()
-    prepared.check_finite()
-    return MadeDesign(_panel_design(plan, prepared, precise_kernel, notify))
-
-
-def _panel_design(plan, prepared, precise_kernel, notify):
-    is_rounded = prepared.dtype != np.float64
 
     def on_crowded(n_active, capacity):
-        notify(CrowdedMemory(n_active, capacity, prepared.n_samples))
+        notify(CrowdedMemory(n_active, capacity, X.shape[0]))
 
-    return PanelDesign(
+    is_rounded = plan.dtype != np.float64
+    prepared = PreparedKernel(kernel, X, np.float32) if is_rounded else precise_kernel()
+    if is_rounded and not prepared.is_finite():
+        is_rounded, prepared = False, precise_kernel()
+    prepared.check_finite()
+    design = KernelMatrix(
         prepared,
         max_bytes=plan.max_bytes,
+        dtype=plan.dtype if is_rounded else None,
         precise_kernel=precise_kernel if is_rounded else None,
         on_crowded=on_crowded,
-    )
-
-
-def _tiles(plan, kernel, X, weight, fit_intercept, notify):
-    def precise_kernel():
-        return PreparedKernel(kernel, X, np.float64)
-
-    prepared = PreparedKernel(kernel, X, np.float32)
-    design = TileDesign(
-        prepared,
-        fixed_point=plan.dtype == np.uint16,
-        precise_kernel=precise_kernel,
-        make_precise=lambda: _panel_design(plan, precise_kernel(), None, notify),
     )
     return MadeDesign(design)
 
@@ -168,6 +149,6 @@ DESIGNS: dict[str, Callable[..., MadeDesign]] = {
     "linear_gram": _linear_gram,
     "gram": _gram,
     "rounded_gram": _rounded_gram,
-    "panels": _panels,
-    "tiles": _tiles,
+    "panels": _kernel_matrix,
+    "tiles": _kernel_matrix,
 }

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from optimargin._checks import sum_of_squares
-from optimargin.designs import TileDesign
+from optimargin.designs.kernel import Triangle
 from optimargin.losses import BandLoss
 from optimargin.objectives import AdditiveObjective
 from optimargin.solvers.block_cd import MOST_CYCLES
@@ -293,7 +293,7 @@ def _block_descent(dtype):
 
 def tile_bytes(n_samples, dtype):
     """Return the memory of kernel values in tiles."""
-    return TileDesign.n_bytes(n_samples, fixed_point=dtype == FIXED)
+    return Triangle.n_bytes(n_samples, dtype)
 
 
 def _interior_point(case):

@@ -13,7 +13,7 @@ import numpy as np
 
 from optimargin._threads import for_each
 from optimargin.certificates import certified
-from optimargin.designs import RoundedGramDesign
+from optimargin.designs import GramDesign
 from optimargin.kernels import PreparedKernel
 from optimargin.solvers import DualCD, Solution
 
@@ -80,7 +80,7 @@ class _PairValues:
         K[:first, :first], K[first:, first:] = (self._within_class(side) for side in sides)
         K[first:, :first] = self._single.block(sides[1], sides[0])
         K[:first, first:] = K[first:, :first].T
-        return RoundedGramDesign(
+        return GramDesign(
             K, precise_kernel=lambda: self._double.take(samples), scale=self._scale[samples]
         )
 
