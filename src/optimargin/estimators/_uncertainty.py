@@ -45,7 +45,11 @@ class Uncertainty(HeldOutValues):
         return {**further, "_kept": kept}
 
     def _kept_with_decision(self):
-        """Return what was kept, with decision values: these take long where no solver has them."""
+        """Return what was kept, with decision values.
+
+        Solvers of pairs of classes see the samples of two classes alone: the values of the others
+        are predicted.
+        """
         if "decision" not in self._kept:
             decision = self._minimum.scores(self._checked_training(None)[0][self._kept["rows"]])
             self._kept["decision"] = np.asarray(decision, dtype=np.float64)

@@ -59,16 +59,12 @@ class Distinct:
             inverse[used] = np.arange(used.size)
             return cls(used, inverse, weight[used])
         places: dict[Any, int] = {}
-        first: list[int] = []
+        keys, (_, label) = list(_keys(X)), np.unique(y, axis=0, return_inverse=True)
         inverse = np.full(X.shape[0], -1)
-        _, label = np.unique(y, axis=0, return_inverse=True)
-        for i, key in enumerate(_keys(X)):
-            if weight[i] > 0:
-                inverse[i] = places.setdefault((key, label[i]), len(places))
-                if inverse[i] == len(first):
-                    first.append(i)
-        total = np.bincount(inverse[used], weight[used], minlength=len(first))
-        return cls(np.array(first, dtype=np.intp), inverse, total)
+        inverse[used] = [places.setdefault((keys[i], label[i]), len(places)) for i in used]
+        first = used[np.unique(inverse[used], return_index=True)[1]]
+        total = np.bincount(inverse[used], weight[used], minlength=first.size)
+        return cls(first, inverse, total)
 
 
 def _marks(X):
