@@ -10,7 +10,7 @@ from sklearn.utils._param_validation import Interval
 
 from optimargin.chunks import ArrayChunks
 from optimargin.designs import FeatureDesign
-from optimargin.estimators._base import Registered
+from optimargin.estimators._base import Registered, keeps_parameters
 from optimargin.estimators._classifier import Classifier
 from optimargin.estimators._forms import KernelForm, LinearForm
 from optimargin.estimators._held_out import HeldOutDecisions
@@ -89,12 +89,13 @@ class StiffTail(AdditiveObjective):
 class StiffTailClassifier(HeldOutDecisions, LinearForm, Classifier):
     """A linear classifier with this loss."""
 
+    _objective_type = StiffTail
     _parameter_constraints: dict = {
-        **Classifier._parameter_constraints,
         "C": [Interval(Real, 0, None, closed="neither")],
         "solver": [Registered(SOLVERS, also=("auto",))],
     }
 
+    @keeps_parameters
     def __init__(
         self,
         C=64.0,
@@ -106,19 +107,7 @@ class StiffTailClassifier(HeldOutDecisions, LinearForm, Classifier):
         class_weight=None,
         random_state=None,
     ):
-        self.C = C
-        self.fit_intercept = fit_intercept
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.class_weight = class_weight
-        self.random_state = random_state
-
-    def _objective(self):
-        return StiffTail(self.C)
-
-    def fit_chunks(self, chunks):
-        return self._fit_chunks(chunks)
+        """Keep the parameters."""
 
 
 class StiffTailClassifierCV(ClassifierCV):
@@ -126,8 +115,9 @@ class StiffTailClassifierCV(ClassifierCV):
 
     objective_type = StiffTail
     _tuned = StiffTailClassifier
-    _parameter_constraints: dict = {**ClassifierCV._parameter_constraints, "Cs": GRID}
+    _parameter_constraints: dict = {"Cs": GRID}
 
+    @keeps_parameters
     def __init__(
         self,
         Cs=None,
@@ -144,27 +134,15 @@ class StiffTailClassifierCV(ClassifierCV):
         class_weight=None,
         random_state=0,
     ):
-        self.Cs = Cs
-        self.fit_intercept = fit_intercept
-        self.cv = cv
-        self.scoring = scoring
-        self.max_evals = max_evals
-        self.max_samples = max_samples
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.tol = tol
-        self.max_iter = max_iter
-        self.class_weight = class_weight
-        self.random_state = random_state
+        """Keep the parameters."""
 
 
 # [end]
 class StiffTailKernelClassifier(HeldOutDecisions, KernelForm, Classifier):
     """The same with a kernel."""
 
+    _objective_type = StiffTail
     _parameter_constraints: dict = {
-        **Classifier._parameter_constraints,
-        **KernelForm._parameter_constraints,
         "C": [Interval(Real, 0, None, closed="neither")],
         "solver": [Registered(SOLVERS, also=("auto",))],
     }
@@ -173,9 +151,6 @@ class StiffTailKernelClassifier(HeldOutDecisions, KernelForm, Classifier):
         self.C, self.solver, self.tol, self.max_iter = C, solver, tol, max_iter
         self.kernel, self.gamma, self.degree, self.coef0 = "rbf", 0.3, 3, 0.0
         self.fit_intercept, self.class_weight, self.random_state = True, None, 0
-
-    def _objective(self):
-        return StiffTail(self.C)
 
 
 def objective(coef, intercept, X, y, C, knee=1.0):

@@ -230,7 +230,16 @@ class BaseLearner(Estimator):
         return replace(model, intercept=model.intercept - self._shift())
 
     def _fit(self, X, y, sample_weight, held_out=None, score=None):
-        """Fit to data in memory and store what was found."""
+        """Fit to data in memory and store what was found.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Training data; float32 and float64 are used as they are. For a precomputed kernel
+            the Gram matrix, of shape (n_samples, n_samples).
+        sample_weight : array-like of shape (n_samples,), default=None
+            Non-negative weights. A weight of two is the same as repeating the sample.
+        """
         given = (X, y, sample_weight)
         X, y, about = self._validated_training(X, y, ensure_all_finite=False)
         weight = check_weights(sample_weight, X)
@@ -262,30 +271,6 @@ class BaseLearner(Estimator):
 
     def _check_chunks_fit(self):
         """Raise a clear error unless chunks can be fitted with these parameters."""
-
-    def _fit_chunks(self, chunks):
-        """Fit to chunks and store what was found."""
-        from optimargin.training.chunks import train_chunks  # the command starts without it
-
-        task_type, settings = self._task_of_chunks()
-        with FitTasks(self, None) as progress, explained():
-            found = train_chunks(
-                chunks,
-                task_type,
-                settings,
-                self._objective(),
-                kernel=self._kernel_choice(),
-                options=self._options(),
-                calibrate=self._calibrator,
-                progress=progress,
-                notify=notify_user,
-            )
-        about: dict[str, Any] = {"n_features_in_": found.n_features}
-        if chunks.feature_names is not None:
-            about["feature_names_in_"] = np.asarray(chunks.feature_names, dtype=object)
-        self._store({**about, **found.task.attributes(), **found.fit.attributes()})
-        warn_if_short(self, found.fit)
-        return self
 
     def _training_arguments(self, X, y, sample_weight):
         """Return the training data given, or those that `fit` remembers."""

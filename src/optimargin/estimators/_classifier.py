@@ -16,6 +16,7 @@ from optimargin._warnings import warn_user
 from optimargin.calibration import CALIBRATIONS, CalibrationMap, calibrate
 from optimargin.estimators._base import BaseLearner
 from optimargin.estimators._callbacks import with_callbacks
+from optimargin.estimators._documentation import described
 from optimargin.estimators._words import available_where
 from optimargin.tasks import Classification, check_known, one_or_all
 
@@ -64,18 +65,16 @@ class Classifier(ClassifierMixin, BaseLearner):
 
     @with_callbacks
     @_fit_context(prefer_skip_nested_validation=True)
+    @described(BaseLearner._fit)
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the classifier.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Training data; float32 and float64 are used as they are. For a precomputed kernel
-            the Gram matrix, of shape (n_samples, n_samples).
+        X
         y : array-like of shape (n_samples,)
             Class labels of any type.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Non-negative weights. A weight of two is the same as repeating the sample.
+        sample_weight
 
         Returns
         -------

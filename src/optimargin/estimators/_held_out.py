@@ -10,9 +10,9 @@ from sklearn.utils._param_validation import Interval, StrOptions, validate_param
 
 from optimargin._checks import checked_splits
 from optimargin.estimators._base import BaseLearner
-from optimargin.estimators._callbacks import with_callbacks
+from optimargin.estimators._callbacks import FitTasks, with_callbacks
 from optimargin.estimators._documentation import described
-from optimargin.estimators._words import explained
+from optimargin.estimators._words import explained, notify_user, warn_if_short
 from optimargin.held_out import error_bound, leave_one_out, models_without
 from optimargin.objectives import LARGEST
 from optimargin.tasks import one_or_all
@@ -68,8 +68,28 @@ class HeldOutValues(BaseLearner):
         >>> bool(model.fit_chunks(ArrayChunks(X, y, chunk_rows=300)).score(X, y) > 0.95)
         True
         """
+        from optimargin.training.chunks import train_chunks  # the command starts without it
+
         self._check_chunks_fit()
-        return self._fit_chunks(chunks)
+        task_type, settings = self._task_of_chunks()
+        with FitTasks(self, None) as progress, explained():
+            found = train_chunks(
+                chunks,
+                task_type,
+                settings,
+                self._objective(),
+                kernel=self._kernel_choice(),
+                options=self._options(),
+                calibrate=self._calibrator,
+                progress=progress,
+                notify=notify_user,
+            )
+        about: dict[str, Any] = {"n_features_in_": found.n_features}
+        if chunks.feature_names is not None:
+            about["feature_names_in_"] = np.asarray(chunks.feature_names, dtype=object)
+        self._store({**about, **found.task.attributes(), **found.fit.attributes()})
+        warn_if_short(self, found.fit)
+        return self
 
     def _is_left_out_quickly(self, X):
         """Return whether held-out values of its samples X take about as long as another fit."""

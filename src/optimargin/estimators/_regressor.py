@@ -9,6 +9,7 @@ from sklearn.base import RegressorMixin, _fit_context
 from optimargin._warnings import warn_user
 from optimargin.estimators._base import BaseLearner
 from optimargin.estimators._callbacks import with_callbacks
+from optimargin.estimators._documentation import described
 from optimargin.tasks import Regression, one_or_all
 
 
@@ -40,19 +41,17 @@ class Regressor(RegressorMixin, BaseLearner):
 
     @with_callbacks
     @_fit_context(prefer_skip_nested_validation=True)
+    @described(BaseLearner._fit)
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the regressor.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Training data; float32 and float64 are used as they are. For a precomputed kernel
-            the Gram matrix, of shape (n_samples, n_samples).
+        X
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
             Numbers to be predicted. Several targets lead to the models of each alone, at less
             cost: they share the kernel matrix.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Non-negative weights. A weight of two is the same as repeating the sample.
+        sample_weight
 
         Returns
         -------
