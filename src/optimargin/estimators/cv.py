@@ -5,7 +5,7 @@ from contextlib import contextmanager, suppress
 from copy import copy
 from functools import partial, wraps
 from inspect import signature
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -50,7 +50,7 @@ from optimargin.selection.criteria import (
     scored,
 )
 from optimargin.selection.data import SelectionData
-from optimargin.selection.grid import make_grid, run_grid
+from optimargin.selection.grid import POSITIVE, make_grid, run_grid
 from optimargin.selection.loss import HeldOutLoss
 from optimargin.selection.penalty import MANY, MAX_FITS, can_find_penalty, find_penalty
 from optimargin.selection.relevance import MAX_STEPS, can_find_widths, find_widths
@@ -126,7 +126,7 @@ class BaseSelectionCV(Estimator):
         "scoring": [str, callable, Criterion, None],
         "max_evals": [Interval(Integral, 1, None, closed="left")],
         "max_samples": [Interval(Integral, 2, None, closed="left"), None],
-        "max_time": [Interval(Real, 0, None, closed="neither"), None],
+        "max_time": [POSITIVE, None],
         "n_jobs": [Integral, None],
         "verbose": ["verbose"],
         "random_state": ["random_state"],

@@ -31,8 +31,7 @@ N_FOLDS = 5
 N_REPEATS = 3
 PENALTY = 0.1  # loss times samples, per squared log2 width
 WIDTH_BOUNDS = (-3.5, 2.5)  # log2 of the common width in mean distances
-FEATURE_WIDTH_BOUNDS = (-5.0, 5.0)  # log2 of a width, from where a descent starts
-EXACT_UP_TO = 500  # samples up to which fits without each fold are cheap
+EXACT_UP_TO = 500  # samples up to which fits without each fold, or by feature, are cheap
 CHEAP_UP_TO = 200  # samples up to which a fit costs next to nothing
 FEW_SAMPLES = 300  # up to which a score needs several partitions, and a search is cheap
 
@@ -124,7 +123,8 @@ class HeldOutLoss:
         self.has_width = data.kernel.kind.has_width and not self.is_per_feature
         of_widths = [WIDTH_BOUNDS] * self.has_width
         if self.is_per_feature:
-            of_widths = [FEATURE_WIDTH_BOUNDS] * data.X.shape[1]
+            # As far as common widths may be apart, from where a descent starts.
+            of_widths = [np.ptp(WIDTH_BOUNDS) * np.array([-1, 1])] * data.X.shape[1]
         self.bounds = np.array([*kind.bounds, *of_widths])
         self.spread = np.array([*(kind.bounds if kind.spread is None else kind.spread), *of_widths])
         self.has_gradient = kind.has_gradient and self.guide.has_slope

@@ -22,13 +22,13 @@ from scipy.sparse import issparse
 from optimargin._threads import one_blas_thread, one_thread
 from optimargin._ties import TOLERANCE, exceeds, place_of_best
 from optimargin.selection.criteria import Criterion
-from optimargin.selection.loss import CHEAP_UP_TO, N_FOLDS, HeldOutLoss
+from optimargin.selection.loss import CHEAP_UP_TO, EXACT_UP_TO, N_FOLDS, HeldOutLoss
 from optimargin.selection.search import DESCENT, climb, looks_and_middle
 from optimargin.selection.stages import OTHER_HILL, Clock, Judged, Stage, work_off
 from optimargin.systems import Folds
 
 N_OUTER = 3  # folds that confirm, and parts of each: their spread says how sure the mean gain is
-MAX_SAMPLES = 500  # samples that widths are found on
+MAX_SAMPLES = EXACT_UP_TO  # that widths are found on
 PROMISING = 0.04  # mean gain of both halves, as a share of the loss
 _STEPS = 2 * DESCENT  # evaluations of a descent that widths are taken from
 _LARGEST_DENSE = 20_000_000  # elements of sparse data that are made dense

@@ -78,10 +78,12 @@ class Clock:
         self._since = self._start, 0
         self._lock = threading.Lock()  # points of a grid are solved in threads
 
-    def is_over(self, share=1.0):
+    def is_over(self, share=None):
         """Return whether no step may begin any more: some share of the time, or all, is spent."""
         spent = time.monotonic() - self._start
-        return self._is_stopped or (self._max_time is not None and spent > share * self._max_time)
+        return self._is_stopped or (
+            self._max_time is not None and spent > (share or 1.0) * self._max_time
+        )
 
     def check(self):
         """Raise `StopSearch` where no step may begin any more."""
@@ -226,8 +228,8 @@ class Stage:
     max_evals : int
     reserve : int
         Evaluations of the whole that are left to later stages.
-    share_of_time : float
-        Of the whole, after which the stage ends.
+    share_of_time : float or None
+        Of the whole, after which the stage ends; None is all of it.
     findings : Findings or None
         Where its points are kept, if they count.
     level : Level
@@ -242,7 +244,7 @@ class Stage:
     work: Callable[["Stage", list], None]
     max_evals: float = np.inf
     reserve: int = 0
-    share_of_time: float = 1.0
+    share_of_time: float | None = None
     findings: Findings | None = None
     level: Level = Level.SEARCHED
     is_heard: bool = True
