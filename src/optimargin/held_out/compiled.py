@@ -100,14 +100,14 @@ class CompiledRefitter(AdditiveRefitter):
         out[:, self.rows, self.output] = systems.leave_folds_out(*given, self._n_threads)
 
         def differentiate(slope):
-            *by_system, left, coef = systems.differentiate(
+            by_aim, by_log, left, coef = systems.differentiate(
                 *given, self.flat(slope), self._n_threads
             )
             if self.has_own_rows:
                 forms = [Form("samples", None, systems.by_kernel(left, coef, len(self.design.K)))]
             else:
                 forms = [Form("samples", left[:, at], coef[:, at]) for at in self._places]
-            return Derivatives(*by_system, forms)
+            return Derivatives(by_aim, by_log, forms)
 
         return differentiate
 

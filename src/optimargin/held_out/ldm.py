@@ -17,11 +17,11 @@ from optimargin.designs.base import FeatureSpaceDesign
 from optimargin.held_out.refitter import Refitter, Solved
 from optimargin.problems.ldm_dual import LDMDual, Shrinkage, scaled_gram
 from optimargin.solvers import LDMDualCD, Solution
+from optimargin.solvers.ldm_dcd import FIRST_EPOCHS
 from optimargin.solvers.ldm_systems import SampleSystem
 
 TOL = 1e-9
 MAX_ITER = 1000
-_SWEEPS = 20  # of coordinate descent where an active set method has no neighbour to start at
 
 
 class LDMRefitter(Refitter):
@@ -125,7 +125,7 @@ class LDMBoxRefitter(LDMRefitter):
             self._boxes[k] = problem.lambda1, box, row_sums
         known = self._box_starts.get((k, problem.C))
         a = np.zeros(problem.y.size) if known is None else known.copy()
-        n_sweeps = _SWEEPS if known is None else 0
+        n_sweeps = FIRST_EPOCHS if known is None else 0
         width = problem.C * problem.weight
         linear = 1.0 - problem.lambda2 * row_sums
         if not box.solve(linear, width, a, self._margin_tol, n_sweeps):

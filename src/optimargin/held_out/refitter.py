@@ -180,8 +180,9 @@ class AdditiveRefitter(Refitter):
         constants = {loss.constant_curvature for loss in losses}
         is_quadratic = len(losses) > 1 and len(constants) == 1 and None not in constants
         self._use(is_quadratic and bool(np.ptp(self.weight, axis=1).max() == 0))
-        found = self._solve(objective, losses)
-        return AdditiveSolved(*found, self.test, self, losses, self.design, self.number)
+        coef, intercept, value, gap = self._solve(objective, losses)
+        of_refitter = self.test, self, losses, self.design, self.number
+        return AdditiveSolved(coef, intercept, value, gap, *of_refitter)
 
     def _use(self, together):
         """Go on with what solves outputs one by one, or all as one: they share curvatures."""

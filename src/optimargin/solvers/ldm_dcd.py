@@ -25,7 +25,7 @@ from optimargin.solvers.interior_point import InteriorPoint, finish_on_face
 from optimargin.solvers.ldm_linear_dcd import LDMLinearCD
 from optimargin.solvers.ldm_systems import SampleSystem
 
-_FIRST_EPOCHS = 10  # before an attempt on a face; twice as many before each further one
+FIRST_EPOCHS = 10  # of descent before the bounds of a face are tried, doubled each time
 _LAST_EPOCH = 310  # at which the last attempt is made
 _FACE_ROUNDS = 6
 _GAIN = 0.1  # of the gap, by an attempt, for descent to go on
@@ -72,7 +72,7 @@ class LDMDualCD(Solver):
         d, c = (problem.lower, 0.0) if start is None else start
         d = np.clip(d, problem.lower, problem.upper)
         descent, pulls, scale, anchor = self._descent(system, d, c)
-        best, total, n_iter, is_tried, attempt = None, 0, 0, False, _FIRST_EPOCHS
+        best, total, n_iter, is_tried, attempt = None, 0, 0, False, FIRST_EPOCHS
         for n_iter in self.iterations():
             is_still = descent.epoch() == 0
             is_tried &= is_still  # while nothing moves, the face stays the same
@@ -80,7 +80,7 @@ class LDMDualCD(Solver):
                 descent.intercept = scale * (pulls.sum() + anchor * descent.intercept)
             is_idle = is_still and not descent.is_shrunk
             is_due = n_iter == attempt
-            attempt += is_due * (attempt + _FIRST_EPOCHS)
+            attempt += is_due * (attempt + FIRST_EPOCHS)
             if not is_tried and (is_due or is_idle or n_iter == self.max_iter):
                 before = np.inf if best is None else best.relative_gap
                 best, total = self._better(best, system, problem.y * pulls), n_iter

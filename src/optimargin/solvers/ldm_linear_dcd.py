@@ -22,8 +22,7 @@ from optimargin.designs.base import FeatureSpaceDesign
 from optimargin.problems.ldm import LDMProblem
 from optimargin.solvers.base import Solution, Solver
 
-_FIRST_CHECK = 2
-_CHECK_GROWTH = 1.3  # epochs between two certificates grow by this factor
+_CHECK_GROWTH = 1.3  # epochs up to a certificate grow by this factor, from two on
 
 
 class LDMLinearCD(Solver):
@@ -50,7 +49,7 @@ class LDMLinearCD(Solver):
             intercept_scale=float(weight @ design.squared_norms) * problem.fit_intercept,
             seed=self.seed,
         )
-        best, next_check, n_iter = None, _FIRST_CHECK, 0
+        best, next_check, n_iter = None, int(_CHECK_GROWTH) + 1, 0
         for n_iter in self.iterations():
             violation = descent.epoch()
             if problem.fit_intercept:

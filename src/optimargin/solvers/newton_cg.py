@@ -248,7 +248,7 @@ class _SampleSpace(Space):
             n_lingering = np.count_nonzero(point.coef[inactive])
             if not 0 < n_lingering < n_before:
                 break
-            n_before = n_lingering
+            n_before = float(n_lingering)
             trimmed = self.problem.point(np.where(inactive, 0.0, point.coef), point.intercept)
             if trimmed.relative_gap <= self.solver.tol:
                 return trimmed
