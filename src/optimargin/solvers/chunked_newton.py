@@ -7,7 +7,7 @@ for one product with the Hessian, one round, per step.
 """
 
 from optimargin.problems.chunked import ChunkedProblem
-from optimargin.solvers.newton_cg import FINEST, NewtonCG, Space, model_cg, small_residual
+from optimargin.solvers.newton_cg import FINEST, NewtonCG, Space, small_residual, truncated_step
 from optimargin.systems.features import feature_step
 
 
@@ -35,19 +35,11 @@ class _Factorised(Space):
 class _Iterated(Space):
     def direction(self, point):
         squares, sums = point.second
-        total = sums[-1]
-        has_intercept = self.problem.fit_intercept and total > 0
-        right = -point.gradient[:-1]
-        if has_intercept:
-            right = right + point.gradient[-1] / total * sums[:-1]
-
-        def product(v):
-            out, moment = self.problem.hessian_product(point, v)
-            if has_intercept:
-                out = out - moment / total * sums[:-1]
-            return out + v, moment
-
-        enough = small_residual(self.solver.tol, point)
-        step, moment = model_cg(product, right, 1.0 + squares[:-1], self.accuracy, enough)
-        intercept_step = -(moment + point.gradient[-1]) / total if has_intercept else 0.0
-        return step, intercept_step
+        return truncated_step(
+            lambda v: self.problem.hessian_product(point, v),
+            point.gradient,
+            sums if self.problem.fit_intercept and sums[-1] > 0 else None,
+            1.0 + squares[:-1],
+            self.accuracy,
+            small_residual(self.solver.tol, point),
+        )[:2]

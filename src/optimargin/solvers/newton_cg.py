@@ -123,20 +123,17 @@ class _FeatureSpace(Space):
         active = point.curvature > 0
         rows, others = np.flatnonzero(active), np.flatnonzero(~active)
         weight = point.curvature[rows]
-        total = weight.sum()
-        has_intercept = problem.fit_intercept and total > 0
-        weighted_sum = design.represent(point.curvature) if has_intercept else None
-
-        def product(v):
-            out, image = design.hessian_product(rows, weight, v)
-            if has_intercept:
-                out -= image.sum() / total * weighted_sum
-            return out + v, image
-
-        diagonal = design.diagonal(rows, weight)
-        enough = small_residual(self.solver.tol, point)
-        step, image = model_cg(product, -point.residual, diagonal, self.accuracy, enough)
-        intercept_step = -np.sum(image) / total if has_intercept else 0.0
+        gradient, sums = np.append(point.residual, -point.pull.sum()), None
+        if problem.fit_intercept and rows.size:
+            sums = np.append(design.represent(point.curvature), weight.sum())
+        step, intercept_step, image = truncated_step(
+            lambda v: design.hessian_product(rows, weight, v),
+            gradient,
+            sums,
+            design.diagonal(rows, weight),
+            self.accuracy,
+            small_residual(self.solver.tol, point),
+        )
         decision_step = np.empty(design.n_samples)
         decision_step[rows] = image / weight
         decision_step[others] = design.decision_on(others, step)
@@ -148,15 +145,27 @@ def small_residual(tol, point):
     return np.sqrt(tol * max(point.value, point.gap_floor))
 
 
-def model_cg(product, right, diagonal, accuracy, enough):
-    """Solve approximately; return the solution and its image.
+def truncated_step(product, gradient, sums, diagonal, accuracy, enough):
+    """Return approximate steps in w and in b, and the image of the first.
 
     Parameters
     ----------
     product : callable
-        Given a vector it returns the product of the matrix with it, and its image under another
-        linear map that comes with the product.
+        Given v it returns ``Phi' C Phi v`` and its image, the sum of which is ``1' C Phi v``.
+    gradient : ndarray of shape (n_coef + 1,)
+        In w, then in b.
+    sums : ndarray of shape (n_coef + 1,) or None
+        ``[Phi, 1]' C 1``; None without an intercept.
+    diagonal : ndarray of shape (n_coef,)
+        Of ``I + Phi' C Phi``.
+    accuracy : float
+        Relative improvement of the quadratic model, below which to end.
+    enough : float
+        The norm of the residual at which to end.
     """
+    right = -gradient[:-1]
+    if sums is not None:  # b is eliminated
+        right = right + gradient[-1] / sums[-1] * sums[:-1]
     solution = np.zeros_like(right)
     residual = right.copy()
     z = residual / diagonal
@@ -167,6 +176,9 @@ def model_cg(product, right, diagonal, accuracy, enough):
         if rho == 0:  # solved exactly, by as many steps as there are features
             break
         curved, image = product(direction)
+        if sums is not None:
+            curved = curved - np.sum(image) / sums[-1] * sums[:-1]
+        curved = curved + direction
         curvature = direction @ curved
         if not 0 < curvature < np.inf:  # only rounding is left, or values overflow
             break
@@ -181,7 +193,9 @@ def model_cg(product, right, diagonal, accuracy, enough):
         z = residual / diagonal
         rho, old_rho = residual @ z, rho
         direction = z + (rho / old_rho) * direction
-    return solution, total_image
+    if sums is None:
+        return solution, 0.0, total_image
+    return solution, -(np.sum(total_image) + gradient[-1]) / sums[-1], total_image
 
 
 class _SampleSpace(Space):
