@@ -343,7 +343,7 @@ def _sums(values, vectors):
 def rows_product(K, v, out=None):
     """Return ``K @ v`` of rows in float32 or float64, summed in float64, in one thread."""
     out = np.empty(K.shape[0]) if out is None else out
-    dense_matvec(K, v, 0.0, out, 1)
+    dense_matvec(K, None, v, 0.0, out, 1)
     return out
 
 
