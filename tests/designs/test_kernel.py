@@ -1,5 +1,7 @@
 """One contract for matrices of kernel values, whatever the kernel and however they are kept."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -8,16 +10,36 @@ from hypothesis import strategies as st
 from optimargin import ODMClassifier
 from optimargin.designs import GramDesign, KernelMatrix
 from optimargin.designs.kernel import MemoryLimitError, Triangle
-from optimargin.kernels import Kernel, PreparedKernel
+from optimargin.kernels import KERNELS as NAMED
+from optimargin.kernels import Kernel, PreparedKernel, RowKernel
 from tests.cases import two_classes
 
 pytestmark = [pytest.mark.quick, pytest.mark.numbers]
+
+
+@dataclass(frozen=True)
+class L1Kernel(RowKernel):
+    """``k(x, z) = exp(-gamma sum_j |x_j - z_j|)``, which is no function of inner products."""
+
+    gamma: float = 1.0
+
+    name = "l1"
+    parameters = ("gamma",)
+    is_positive_semidefinite = True
+
+    def between(self, X, Y):
+        return np.exp(-self.gamma * np.abs(X[:, None] - Y).sum(axis=2))
+
+    def with_themselves(self, X):
+        return np.ones(len(X))
+
 
 KERNEL = Kernel("rbf", gamma=0.2)
 KERNELS = {
     "rbf": KERNEL,
     "rbf, widths": Kernel("rbf", gamma=(0.1, 0.2, 0.3, 0.1)),
     "poly": Kernel("poly", gamma=0.2, degree=2, coef0=1.0),
+    "l1": L1Kernel(0.2),
 }
 STORAGES = ["array", "complete", "some kept", "on demand"]
 # What values are rounded by, and the kernels whose values can be kept so.
@@ -218,3 +240,19 @@ def test_samples_that_left_the_working_set_make_room():
     design.product_on(np.arange(900), np.ones((1, 900)))
     design.product_on(np.arange(850, 1000), np.ones((1, 150)))
     assert design._working.order.size == 150
+
+
+@pytest.mark.parametrize("solver", ["newton", "newton_cg", "dcd", "landmarks"])
+def test_a_kernel_of_rows_works_with_solvers_landmarks_and_prediction(solver, monkeypatch):
+    monkeypatch.setitem(NAMED, "l1", L1Kernel)
+    X, y = two_classes(120, 3)
+    settings = {"solver": solver}
+    if solver == "landmarks":
+        settings = {"approximation": "nystrom", "n_components": 120}
+    named = ODMClassifier(kernel="l1", gamma=0.4, tol=1e-9, **settings).fit(X, y)
+    given = ODMClassifier(kernel=L1Kernel(0.4).between, solver="newton", tol=1e-9).fit(X, y)
+    scores = given.decision_function(X)
+    np.testing.assert_allclose(named.decision_function(X), scores, atol=1e-4)
+    expected = given.loo_decision_function(exact=True)
+    if solver != "landmarks":
+        np.testing.assert_allclose(named.loo_decision_function(exact=True), expected, atol=1e-4)

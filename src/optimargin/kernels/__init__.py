@@ -1,6 +1,6 @@
 """Kernel functions: one class per kernel, one registry, and their Gram matrices and widths."""
 
-from optimargin.kernels.base import InnerProductKernel, Kernel, RadialKernel
+from optimargin.kernels.base import InnerProductKernel, Kernel, RadialKernel, RowKernel
 from optimargin.kernels.functions import (
     KERNELS,
     CallableKernel,
@@ -29,6 +29,7 @@ __all__ = [
     "PreparedKernel",
     "RadialKernel",
     "RowCache",
+    "RowKernel",
     "check_gammas",
     "gamma_of_width",
     "gram_matrix",

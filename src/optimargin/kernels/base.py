@@ -1,6 +1,7 @@
-"""What a kernel is: a function of inner products, or of distances, with its parameters fixed.
+"""What a kernel is: a function of two samples with its parameters fixed.
 
-A new kernel is a subclass of `InnerProductKernel` or `RadialKernel` and a row in `KERNELS`
+A new kernel is a subclass of `InnerProductKernel`, of `RadialKernel` or, where it is a function
+neither of inner products nor of distances, of `RowKernel`, and a row in `KERNELS`
 (`optimargin.kernels.functions`). It then works in every estimator, with landmarks, chunks,
 model files and, where it is radial, with the search for a width.
 """
@@ -46,7 +47,7 @@ class Kernel(ABC, metaclass=_MakesRegistered):
     is_precomputed: ClassVar[bool] = False
     """Whether the data are kernel values themselves."""
     is_prepared: ClassVar[bool] = True
-    """Whether values follow from inner products: then rows are prepared once, in our threads."""
+    """Whether rows are prepared once, for values that are computed in our threads."""
     has_width: ClassVar[bool] = False
     """Whether it depends on distances in units of a width, ``gamma = 1 / (2 width**2)``."""
 
@@ -125,6 +126,26 @@ class InnerProductKernel(Kernel):
     def diagonal(self, norms):
         """Return the kernel values of rows with themselves."""
         return self.of_products(np.array(norms))
+
+
+class RowKernel(Kernel):
+    """A kernel whose values are computed from the rows themselves."""
+
+    @abstractmethod
+    def between(self, X, Y):
+        """Return the kernel values between dense rows, of shape (n_samples_X, n_samples_Y)."""
+
+    @abstractmethod
+    def with_themselves(self, X):
+        """Return the kernel values of dense rows with themselves, of shape (n_samples,)."""
+
+    def values(self, products, row_norms, column_norms):
+        """Not defined."""
+        raise TypeError(f"The kernel {self.name!r} is not a function of inner products.")
+
+    def diagonal(self, norms):
+        """Not defined."""
+        raise TypeError(f"The kernel {self.name!r} is not a function of inner products.")
 
 
 @dataclass(frozen=True)

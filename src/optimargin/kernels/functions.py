@@ -8,7 +8,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from optimargin._core._kernels import rbf_in_place
-from optimargin.kernels.base import InnerProductKernel, Kernel, RadialKernel
+from optimargin.kernels.base import InnerProductKernel, Kernel, RadialKernel, RowKernel
 from optimargin.kernels.prepared import FILLED_ELEMENTS, row_blocks
 from optimargin.kernels.widths import check_gammas, one_or_each, resolve_gamma
 
@@ -139,18 +139,18 @@ class SigmoidKernel(InnerProductKernel):
         return graph.op("Tanh", graph.op("Add", product, graph.number(self.coef0)))
 
 
-class _GivenKernel(Kernel):
-    """A kernel whose values are not made from inner products."""
+class _GivenKernel(RowKernel):
+    """A kernel whose values are given, by a matrix or a function, for all rows at a time."""
 
     is_prepared = False
 
-    def values(self, products, row_norms, column_norms):
-        """Not defined."""
-        raise TypeError(f"The kernel {self.name!r} is not a function of inner products.")
+    def between(self, X, Y):
+        """Return the values that are given."""
+        return self(X, Y)
 
-    def diagonal(self, norms):
-        """Not defined."""
-        raise TypeError(f"The kernel {self.name!r} is not a function of inner products.")
+    def with_themselves(self, X):
+        """Return the diagonal of the values that are given."""
+        return np.diagonal(self(X, X))
 
 
 @dataclass(frozen=True)

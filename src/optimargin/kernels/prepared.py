@@ -10,6 +10,7 @@ from sklearn.utils.extmath import row_norms, safe_sparse_dot
 
 from optimargin._core._dense_products import dense_matvec
 from optimargin._threads import for_each
+from optimargin.kernels.base import RowKernel
 
 _BLOCK_ELEMENTS = 1 << 18  # 2 MB of float64: a block of kernel rows stays in cache
 _LONG = 1e3  # squared norm, in units of the kernel's width, past which distances lose digits
@@ -59,7 +60,8 @@ class PreparedKernel:
         self.dtype = np.dtype(X.dtype if dtype is None else dtype)
         self._center = Center(X) if kernel.has_width else None
         is_full = self._center is not None and self._center.filled_share > _FULL
-        self._fills_up = X.shape[1] <= _DENSE_UP_TO or is_full
+        self._by_rows = isinstance(kernel, RowKernel)
+        self._fills_up = X.shape[1] <= _DENSE_UP_TO or is_full or self._by_rows
         X = self._filled_up(X)
         precision = np.dtype(np.float64) if kernel.has_width and issparse(X) else self.dtype
         self._X, self._norms = self._convert(X, precision)
@@ -148,6 +150,8 @@ class PreparedKernel:
     def diagonal(self):
         """Return the kernel value of every sample with itself."""
         norms = self._norms
+        if self._by_rows:
+            return self.kernel.with_themselves(self._X)
         return self.kernel.diagonal(row_norms(self._X, squared=True) if norms is None else norms)
 
     def is_finite(self):
@@ -172,6 +176,9 @@ class PreparedKernel:
 
         def fill(rows):
             part, norms = out[rows], None if self._norms is None else self._norms[rows]
+            if self._by_rows:
+                part[...] = self.kernel.between(A[rows], B)
+                return
             if issparse(A) or issparse(B):
                 values = np.ascontiguousarray(safe_sparse_dot(A[rows], B.T, dense_output=True))
             else:
