@@ -8,7 +8,13 @@ import numpy as np
 
 from optimargin._ties import ranking
 from optimargin.cli._model import read_new_data
-from optimargin.cli._predictions import as_classes, describe_predictions, predictions_table
+from optimargin.cli._predictions import (
+    as_classes,
+    describe_predictions,
+    predictions_table,
+    probability_columns,
+    score_columns,
+)
 from optimargin.cli._preparation import with_steps
 from optimargin.cli._searching import search_parameters
 from optimargin.cli._tasks import SEARCHED, counted
@@ -199,12 +205,13 @@ def predict_test(job, rows, test, reading, path):
         samples = _read_with_ids(job, test, reading)
     with job.report.working("predicting"):
         predicted = model.predict(samples.X)
-        shares = model.predict_proba(samples.X) if hasattr(model, "predict_proba") else None
-        scores = None
-        if shares is None and hasattr(model, "decision_function"):
-            scores = model.decision_function(samples.X)
+        columns = {}
+        if hasattr(model, "predict_proba"):
+            columns = probability_columns(model, samples.X, job.data)
+        elif hasattr(model, "decision_function"):
+            columns = score_columns(model, samples.X)
     ids = _ids_or_rows(samples, predicted.size)
-    write_bytes(path, predictions_table(model, predicted, ids, scores, shares).encode())
+    write_bytes(path, predictions_table(model, predicted, ids, columns).encode())
     n_rows = counted(predicted.size, "row", "rows")
     job.report.add("predicted", f"{n_rows} of {test}: {path}", predictions=str(path))
     known = describe_predictions(model, samples, predicted, job.report, "test")

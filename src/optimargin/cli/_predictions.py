@@ -9,30 +9,43 @@ from optimargin.io._write import csv_text
 from optimargin.margins import unwrap
 
 
-def probabilities_of(estimator, X, model):
-    """Return the probability of each class, or raise an error that says what to do instead.
+def score_columns(estimator, X):
+    """Return the decision values as columns of a table, by name."""
+    scores = estimator.decision_function(X)
+    if scores.ndim == 1:
+        return {"score": scores.tolist()}
+    return dict(zip(_named("score", estimator), scores.T.tolist(), strict=True))
+
+
+def probability_columns(estimator, X, model):
+    """Return the probability of each class as columns of a table, by name.
 
     Parameters
     ----------
     estimator : estimator
     X : {ndarray, CSR matrix}
     model : Path
-        The model file, for the message.
+        The model file, for errors, which say what to do instead.
     """
-    if not hasattr(estimator, "predict_proba"):
-        if not hasattr(estimator, "classes_"):
-            if hasattr(estimator, "p_values"):
-                raise ValueError(f"--probabilities: {model} detects novelties: use --p-values.")
-            raise ValueError(f"--probabilities: {model} predicts numbers, not classes.")
+    if hasattr(estimator, "predict_proba"):
+        shares = estimator.predict_proba(X)
+        return dict(zip(_named("probability", estimator), shares.T.tolist(), strict=True))
+    if hasattr(estimator, "classes_"):
         raise ValueError(
             f"--probabilities: {model} has scores, not probabilities. Use --scores, a "
             "model of `optimargin select`, or in Python ODMClassifier(calibration='sigmoid')."
         )
-    return estimator.predict_proba(X)
+    if hasattr(estimator, "p_values"):
+        raise ValueError(f"--probabilities: {model} detects novelties: use --p-values.")
+    raise ValueError(f"--probabilities: {model} predicts numbers, not classes.")
 
 
-def p_values_of(estimator, X, model):
-    """Return p-values of a novelty detector, or raise an error that says what the model is.
+def _named(what, estimator):
+    return [f"{what} {label}" for label in estimator.classes_.tolist()]
+
+
+def p_value_column(estimator, X, model):
+    """Return the p-values of a novelty detector as a column; raise an error for other models.
 
     Parameters
     ----------
@@ -43,7 +56,7 @@ def p_values_of(estimator, X, model):
     """
     if task_of(estimator).name != "novelty":
         raise ValueError(f"--p-values: {model} was not trained with --task novelty.")
-    return unwrap(estimator).p_values(transformed(estimator, X))
+    return {"p_value": unwrap(estimator).p_values(transformed(estimator, X)).tolist()}
 
 
 def refuse_line_ends(estimator):
@@ -56,9 +69,7 @@ def refuse_line_ends(estimator):
             )
 
 
-def predictions_table(
-    estimator, predicted, ids, scores=None, probabilities=None, *, p_values=None, heading=None
-):
+def predictions_table(estimator, predicted, ids, columns=None, *, heading=None):
     """Return predictions as the text of a CSV table.
 
     Parameters
@@ -67,27 +78,16 @@ def predictions_table(
     predicted : ndarray of shape (n_samples,)
     ids : dict of str to list
         Columns that come first.
-    scores, probabilities, p_values : ndarray, default=None
+    columns : dict of str to list, default=None
         Columns that come last.
     heading : str, default=None
         Of the column of predictions; by default what they are.
     """
     if heading is None:
         heading = "prediction" if task_of(estimator).name == "regression" else "label"
-    header = [*ids, heading]
-    columns = [*ids.values(), predicted.tolist()]
-    if scores is not None:
-        rows = scores.reshape(predicted.size, -1)
-        labels = [""] if rows.shape[1] == 1 else [f" {x}" for x in estimator.classes_.tolist()]
-        header += [f"score{label}" for label in labels]
-        columns += rows.T.tolist()
-    if probabilities is not None:
-        header += [f"probability {label}" for label in estimator.classes_.tolist()]
-        columns += probabilities.T.tolist()
-    if p_values is not None:
-        header.append("p_value")
-        columns.append(p_values.tolist())
-    return csv_text([header, *zip(*columns, strict=True)])
+    columns = columns or {}
+    cells = zip(*ids.values(), predicted.tolist(), *columns.values(), strict=True)
+    return csv_text([[*ids, heading, *columns], *cells])
 
 
 def describe_predictions(estimator, samples, predicted, report, of=""):

@@ -53,10 +53,11 @@ def predict(
     from optimargin.cli._model import layout_of, load, read_new_data
     from optimargin.cli._predictions import (
         describe_predictions,
-        p_values_of,
+        p_value_column,
         predictions_table,
-        probabilities_of,
+        probability_columns,
         refuse_line_ends,
+        score_columns,
     )
     from optimargin.cli._tasks import task_of
     from optimargin.io._files import write_bytes
@@ -75,13 +76,13 @@ def predict(
         samples = read_new_data(data, layout, reading, opt.listed(ids))
     with report.working("predicting"):
         predicted = estimator.predict(samples.X)
-        values = estimator.decision_function(samples.X) if scores else None
-        shares = probabilities_of(estimator, samples.X, model) if probabilities else None
-        unusual = p_values_of(estimator, samples.X, model) if p_values else None
+        columns = score_columns(estimator, samples.X) if scores else {}
+        if probabilities:
+            columns |= probability_columns(estimator, samples.X, model)
+        if p_values:
+            columns |= p_value_column(estimator, samples.X, model)
     if is_table:
-        text = predictions_table(
-            estimator, predicted, samples.ids, values, shares, p_values=unusual
-        )
+        text = predictions_table(estimator, predicted, samples.ids, columns)
     else:
         text = "".join(f"{label}\n" for label in predicted.tolist())
     write_bytes(out, text.encode())

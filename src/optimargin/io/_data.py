@@ -2,7 +2,6 @@
 
 import re
 
-import numpy as np
 from scipy.sparse import csr_matrix
 
 from optimargin._core._text import TextError, parse_svmlight
@@ -13,7 +12,7 @@ from optimargin.io._tables import find_separator, read_parquet, read_table
 FORMATS = ("svmlight", "csv", "parquet")
 _FEATURE = re.compile(rb"\s\d+:")
 _CELLS = re.compile(rb"[,;|]|\t[^\t]*[-/. ]\d+:\d\d|\t\d\d?:\d\d(:|\t|$)")  # also times of day
-_DENSE_FROM = 1 / 3  # share of nonzeros above which a dense matrix is no larger, and faster
+_DENSE_SHARE = 1 / 3  # of nonzeros, from which on a dense matrix is no larger, and faster
 
 
 def read_data(path, *, format=None, layout=None):
@@ -104,18 +103,12 @@ def _read_svmlight(text, layout, name):
         )
     if not zero_based:
         indices = indices - 1
-    n_features = layout.n_features or 1
-    highest = int(indices.max(initial=0))
-    if layout.n_features is not None and highest >= layout.n_features:
-        # A feature that no training sample had is ignored, as in LIBSVM.
-        keep = indices < layout.n_features
-        kept = np.concatenate([[0], np.cumsum(keep)])
-        indices, values, indptr = indices[keep], values[keep], kept[indptr]
-    n_features = layout.n_features or highest + 1
-    if indptr[-1] <= np.iinfo(np.int32).max:
-        indptr = indptr.astype(np.int32)
+    n_features = int(indices.max(initial=0)) + 1
     X = csr_matrix((values, indices, indptr), shape=(labels.size, n_features))
-    if X.nnz >= _DENSE_FROM * X.shape[0] * X.shape[1]:
+    if layout.n_features is not None:
+        # A feature that no training sample had is ignored, as in LIBSVM.
+        X.resize(labels.size, layout.n_features)
+    if X.nnz >= _DENSE_SHARE * X.shape[0] * X.shape[1]:
         X = X.toarray()
     return Dataset(X, as_labels(labels)[0], "svmlight", zero_based=bool(zero_based))
 

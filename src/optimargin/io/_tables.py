@@ -19,7 +19,7 @@ from optimargin.io._columns import (
 from optimargin.io._files import DataFileError
 
 _SEPARATORS = "\t;|,"  # a comma last: it can be a decimal mark
-_SAMPLE = 50  # lines that tell the separator and the header
+_SAMPLE_LINES = 50  # read first, to find the separator and the header
 _QUOTED = re.compile(rb'"[^"]*"')
 _MARKS = {
     b"\xff\xfe": "utf-16-le",
@@ -98,7 +98,7 @@ def read_table(text, layout, name):
 def find_separator(text):
     """Return the character between the cells of a table, a blank for any run of them, or None."""
     sample = _QUOTED.sub(b"q", text[:50_000])
-    lines = [line.strip(b" \r") for line in islice(sample.splitlines(), _SAMPLE)]
+    lines = [line.strip(b" \r") for line in islice(sample.splitlines(), _SAMPLE_LINES)]
     lines = [line for line in lines if line]
     if len(sample) == 50_000 and len(lines) > 1:
         lines.pop()  # cut off
@@ -145,7 +145,7 @@ def _sample_rows(text, offset, separator):
         for row in csv.reader(io.StringIO(sample), delimiter=separator, skipinitialspace=True):
             if any(cell.strip() for cell in row):
                 rows.append(row)
-            if len(rows) > _SAMPLE:
+            if len(rows) > _SAMPLE_LINES:
                 break
     except csv.Error:
         pass
