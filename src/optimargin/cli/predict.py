@@ -1,5 +1,6 @@
 """``optimargin predict``."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -17,31 +18,38 @@ Out = Annotated[
 ]
 
 
+@dataclass(frozen=True)
+class Columns:
+    """What a table of predictions includes."""
+
+    ids: list[str] | None = typer.Option(
+        None,
+        "--ids",
+        metavar="COLUMNS",
+        help="Write a CSV table that begins with these columns of DATA, as in --ids name,date.",
+    )
+    scores: bool = typer.Option(
+        False, "--scores", help="Write a CSV table that includes the decision values."
+    )
+    probabilities: bool = typer.Option(
+        False,
+        "--probabilities",
+        help="Write a CSV table that includes the probability of each class.",
+    )
+    p_values: bool = typer.Option(
+        False,
+        "--p-values",
+        help="Novelty: write a CSV table with p-values, the share of normal samples as unusual.",
+    )
+
+
 @grouped
 def predict(
     data: opt.Data,
     model: opt.Model,
     out: Out,
     *,
-    ids: list[str] | None = typer.Option(
-        None,
-        "--ids",
-        metavar="COLUMNS",
-        help="Write a CSV table that begins with these columns of DATA, as in --ids name,date.",
-    ),
-    scores: bool = typer.Option(
-        False, "--scores", help="Write a CSV table that includes the decision values."
-    ),
-    probabilities: bool = typer.Option(
-        False,
-        "--probabilities",
-        help="Write a CSV table that includes the probability of each class.",
-    ),
-    p_values: bool = typer.Option(
-        False,
-        "--p-values",
-        help="Novelty: write a CSV table with p-values, the share of normal samples as unusual.",
-    ),
+    wanted: Columns,
     reading: opt.Reading,
     showing: opt.Showing,
 ) -> None:
@@ -66,20 +74,21 @@ def predict(
     report = showing.report(to_stderr=str(out) == "-")
     estimator = load(model)
     task_of(estimator)  # raises for models that have nothing to say about new samples
-    if scores and not hasattr(estimator, "decision_function"):
+    if wanted.scores and not hasattr(estimator, "decision_function"):
         raise typer.BadParameter("--scores: this model predicts numbers; it has no other scores.")
-    is_table = bool(opt.listed(ids)) or scores or probabilities or p_values
+    ids = opt.listed(wanted.ids)
+    is_table = bool(ids) or wanted.scores or wanted.probabilities or wanted.p_values
     if not is_table:
         refuse_line_ends(estimator)
     with report.working(f"reading {data}"):
         layout = layout_of(model)
-        samples = read_new_data(data, layout, reading, opt.listed(ids))
+        samples = read_new_data(data, layout, reading, ids)
     with report.working("predicting"):
         predicted = estimator.predict(samples.X)
-        columns = score_columns(estimator, samples.X) if scores else {}
-        if probabilities:
+        columns = score_columns(estimator, samples.X) if wanted.scores else {}
+        if wanted.probabilities:
             columns |= probability_columns(estimator, samples.X, model)
-        if p_values:
+        if wanted.p_values:
             columns |= p_value_column(estimator, samples.X, model)
     if is_table:
         text = predictions_table(estimator, predicted, samples.ids, columns)

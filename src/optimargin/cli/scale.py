@@ -1,6 +1,6 @@
 """``optimargin scale``."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -12,19 +12,18 @@ from optimargin.cli._groups import grouped
 Out = Annotated[Path, typer.Argument(metavar="OUT", help="Scaled data, in the format of DATA.")]
 
 
-@grouped
-def scale(
-    data: opt.Data,
-    out: Out,
-    *,
-    lower: float = typer.Option(-1.0, "-l", "--lower", help="Smallest value of a feature."),
-    upper: float = typer.Option(1.0, "-u", "--upper", help="Largest value of a feature."),
+@dataclass(frozen=True)
+class Scaling:
+    """How features are scaled, and which file keeps that."""
+
+    lower: float = typer.Option(-1.0, "-l", "--lower", help="Smallest value of a feature.")
+    upper: float = typer.Option(1.0, "-u", "--upper", help="Largest value of a feature.")
     standard: bool = typer.Option(
         False, "--standard", help="Mean 0 and variance 1 instead of a range."
-    ),
+    )
     save: Path | None = typer.Option(
         None, "-s", "--save", metavar="FILE", callback=opt.a_file, help="Save the scaling."
-    ),
+    )
     restore: Path | None = typer.Option(
         None,
         "-r",
@@ -32,7 +31,15 @@ def scale(
         metavar="FILE",
         callback=opt.a_file,
         help="Apply a saved scaling, for test data.",
-    ),
+    )
+
+
+@grouped
+def scale(
+    data: opt.Data,
+    out: Out,
+    *,
+    scaling: Scaling,
     reading: opt.Reading,
     showing: opt.Showing,
 ) -> None:
@@ -42,8 +49,11 @@ def scale(
     absolute value or, with --standard, by their standard deviation.
     `train --scale` does both in one step and keeps the scaling in the model.
     """
-    if not lower < upper:
-        raise typer.BadParameter(f"--lower {lower:g} must be below --upper {upper:g}.")
+    if not scaling.lower < scaling.upper:
+        raise typer.BadParameter(
+            f"--lower {scaling.lower:g} must be below --upper {scaling.upper:g}."
+        )
+    save, restore = scaling.save, scaling.restore
     opt.check_written(out, data=data, scaling=restore)
     opt.check_written(save, is_model=True, data=data, output=out, scaling=restore)
     from scipy.sparse import issparse
@@ -60,7 +70,7 @@ def scale(
         samples = read_data(data, format=reading.format, layout=layout)
     X = samples.X
     if scaler is None:
-        scaler = _make_scaler(issparse(X), standard, lower, upper).fit(X)
+        scaler = _make_scaler(issparse(X), scaling).fit(X)
     elif not hasattr(scaler, "transform"):
         raise ValueError(f"{restore} is a classifier, not a scaling saved by scale --save.")
     elif issparse(X) and (isinstance(scaler, MinMaxScaler) or getattr(scaler, "with_mean", False)):
@@ -79,11 +89,11 @@ def scale(
     report.print()
 
 
-def _make_scaler(sparse, standard, lower, upper):
+def _make_scaler(sparse, scaling):
     from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
 
-    if standard:
+    if scaling.standard:
         return StandardScaler(with_mean=not sparse)
     if sparse:
         return MaxAbsScaler()
-    return MinMaxScaler((lower, upper))
+    return MinMaxScaler((scaling.lower, scaling.upper))

@@ -1,5 +1,6 @@
 """``optimargin select``."""
 
+from dataclasses import dataclass
 from functools import partial
 
 import typer
@@ -9,7 +10,32 @@ from optimargin.cli._groups import grouped
 from optimargin.cli._report import Stopwatch
 from optimargin.cli._startup import import_learning
 
-_choosing = partial(typer.Option, rich_help_panel="How to choose")
+_choice = partial(typer.Option, rich_help_panel="How to choose")
+
+
+@dataclass(frozen=True)
+class Choosing:
+    """How parameters are chosen."""
+
+    cv: int | None = _choice(
+        None,
+        "-v",
+        "--cv",
+        min=2,
+        help="Score by exact fits to this number of folds instead of in closed form.",
+    )
+    paper_grid: bool = _choice(
+        False,
+        "--paper-grid",
+        help="Try the paper's whole grid instead of searching continuously.",
+    )
+    scoring: str | None = _choice(
+        None,
+        "--scoring",
+        help="Choose by this score of scikit-learn, such as f1_macro, among the points searched.",
+    )
+    max_evals: int | None = _choice(None, "--max-evals", min=1, help="Limit on search points.")
+    jobs: int | None = _choice(None, "--jobs", help="Threads for a grid.")
 
 
 @grouped
@@ -20,25 +46,7 @@ def select(
     task: opt.TaskOption = None,
     machine: opt.Machine,
     preparing: opt.Preparing,
-    cv: int | None = _choosing(
-        None,
-        "-v",
-        "--cv",
-        min=2,
-        help="Score by exact fits to this number of folds instead of in closed form.",
-    ),
-    paper_grid: bool = _choosing(
-        False,
-        "--paper-grid",
-        help="Try the paper's whole grid instead of searching continuously.",
-    ),
-    scoring: str | None = _choosing(
-        None,
-        "--scoring",
-        help="Choose by this score of scikit-learn, such as f1_macro, among the points searched.",
-    ),
-    max_evals: int | None = _choosing(None, "--max-evals", min=1, help="Limit on search points."),
-    jobs: int | None = _choosing(None, "--jobs", help="Threads for a grid."),
+    choosing: Choosing,
     reading: opt.Reading,
     save_plot: opt.SavePlot = None,
     showing: opt.Showing,
@@ -57,11 +65,11 @@ def select(
     found = search_parameters(
         job,
         machine,
-        cv=cv,
-        scoring=scoring,
-        max_evals=max_evals,
-        n_jobs=jobs,
-        grid="paper" if paper_grid else None,
+        cv=choosing.cv,
+        scoring=choosing.scoring,
+        max_evals=choosing.max_evals,
+        n_jobs=choosing.jobs,
+        grid="paper" if choosing.paper_grid else None,
         tell=not (showing.quiet or showing.json),
     )
     seconds = clock.lap()
