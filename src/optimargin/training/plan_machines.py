@@ -1,8 +1,9 @@
 """The machines that a plan chooses from: what each can do, and what it costs.
 
 A machine is a solver on a design. It counts its operations by kind; `RATES` turn them into seconds.
-Rates were measured by benchmarks/rates.py on two cores. They are fixed, so that every computer
-chooses alike; another computer multiplies all of them by about the same factor.
+Rates follow from benchmarks/results/kernel_map.json and crossovers.json, of two cores;
+benchmarks/rates.py measures them one by one. They are fixed, so that every computer chooses alike:
+another one multiplies all of them by about the same factor.
 """
 
 from collections.abc import Callable
