@@ -2,7 +2,7 @@
 
 A certificate is a duality gap relative to the objective, and how it is known. It holds for the
 numbers that a model keeps (w and b of a linear model, coefficients of samples and b of a kernel
-model) and for the data as they were given. There are three kinds (`Solution.how`):
+model) and for the data as they were given. There are three kinds (`Certificate.how`):
 
     exact           rounding errors are negligible, or the gap was computed in extended precision
     with rounding   a bound on what rounding can do was added
@@ -36,7 +36,7 @@ precision, with the best of several dual points p, and what rounding to that pre
 added: on some computers no number is wider than double precision.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 
 import numpy as np
@@ -64,6 +64,25 @@ _BLOCK_ELEMENTS = 1 << 16  # values in extended precision at a time
 _GRAM_OPERATIONS = 1e8  # for kernel values in extended precision: less than a second
 _PROBED_ROWS = 4  # that errors are measured on, twice
 _MARGIN = 4.0  # between the largest effect of rounding measured and the largest of all
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """By how much an objective can be lowered, at most, and how that is known.
+
+    Attributes
+    ----------
+    gap : float
+        The duality gap relative to the objective.
+    how : {"exact", "with rounding", "estimated"}
+    """
+
+    gap: float
+    how: str = EXACT
+
+    def plus(self, gap: float, how: str | None = None) -> "Certificate":
+        """Return the certificate of something that adds to the gap."""
+        return Certificate(self.gap + gap, how or self.how)
 
 
 def relative_gap(value: float, gap: float, floor: float = GAP_FLOOR) -> float:
@@ -306,17 +325,12 @@ def certified(problem, solution, prepared, projector=None):
     errors = _errors(problem, solution, prepared, kept, intercept)
     added, in_value, how = _added_by_rounding(problem, solution, errors)
     if added <= _NEGLIGIBLE:
-        return solution if how == WITH_ROUNDING else replace(solution, how=how)
+        added, how = 0.0, None if how == WITH_ROUNDING else how
+        return replace(solution, certificate=solution.certificate.plus(added, how))
     n_samples, n_features = X.shape
     if kernel is not None and n_samples**2 * (n_features + 20.0) > _GRAM_OPERATIONS:
-        return replace(solution, dual_gap=solution.dual_gap + added, how=how)
+        return replace(solution, certificate=solution.certificate.plus(added, how))
     return _with_long_gap(problem, solution, prepared, kept, intercept, in_value)
-
-
-def _finest(problem):
-    """Return the same problem with kernel values as precise as a solver needed them."""
-    design = problem.design
-    return problem.over(design.finest) if getattr(design, "is_rounded", False) else problem
 
 
 def _with_rise(problem, solution, kernel, kept, intercept):
@@ -333,8 +347,6 @@ def _with_rise(problem, solution, kernel, kept, intercept):
             kept = features.represent(kept) + kept.sum() * center
         kept, intercept = features.from_features(kept, intercept, problem)
         problem = problem.over(features)
-    else:
-        problem = _finest(problem)
     value, before = problem.objective_at(kept, intercept), solution.objective / scale.unit**2
     if np.isinf(value):  # a hard margin, missed by rounding
         return solution
@@ -345,7 +357,7 @@ def _with_rise(problem, solution, kernel, kept, intercept):
         value = problem.objective_at(kept, intercept)
         before = problem.objective_at(*scale.standardised(solution.coef, solution.intercept))
     rise = relative_gap(value, max(value - before, 0.0), problem.gap_floor) * _SUMS
-    return replace(solution, dual_gap=solution.dual_gap + rise)
+    return replace(solution, certificate=solution.certificate.plus(rise))
 
 
 # ---------------------------------------------------------------- what rounding of sums can do
@@ -419,7 +431,7 @@ def _errors(problem, solution, prepared, kept, intercept):
         norms = PreparedKernel(kernel, X, np.float64).rounding_scale()
         error, lengths = norms * size.sum() + norms @ size, np.ones(1)
     else:
-        squares = _finest(problem).design.squared_norms
+        squares = problem.design.squared_norms
         if kernel is not None and kernel.is_prepared:
             squares = PreparedKernel(kernel, X, np.float64).diagonal()
         lengths = np.sqrt(np.abs(squares))
@@ -513,7 +525,7 @@ def _with_long_gap(problem, solution, prepared, kept, intercept, in_value):
         What rounding to double precision can do to the objective.
     """
     X, kernel, target, loss = prepared.X, prepared.kernel, problem.target, problem.loss
-    problem, kept = _finest(problem), kept.astype(_LONG)
+    kept = kept.astype(_LONG)
     is_gram = kernel is not None and not kernel.is_linear
     if is_gram:
         every = np.arange(X.shape[0])
@@ -556,9 +568,6 @@ def _with_long_gap(problem, solution, prepared, kept, intercept, in_value):
     # What rounding leaves of the objective, and of the dual one, which is as large.
     left = 2 * in_value * float(np.finfo(_LONG).eps) / ROUNDING_FLOOR
     value, floor = float(value), problem.gap_floor
-    return replace(
-        solution,
-        objective=value * unit**2,
-        dual_gap=relative_gap(value, gap + left, floor),
-        how=EXACT if left <= _NEGLIGIBLE * max(value, floor) else WITH_ROUNDING,
-    )
+    how = EXACT if left <= _NEGLIGIBLE * max(value, floor) else WITH_ROUNDING
+    certificate = Certificate(relative_gap(value, gap + left, floor), how)
+    return replace(solution, objective=value * unit**2, certificate=certificate)

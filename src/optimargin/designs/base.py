@@ -251,11 +251,6 @@ class SampleSpaceDesign(Design):
         """Return the same design of a kernel in double precision."""
         raise NotImplementedError
 
-    @property
-    def finest(self):
-        """The design in double precision where a solver needed that, otherwise this one."""
-        return vars(self).get("precise", self)
-
     def rounding(self, coef, decision, weight, *, is_stiff=False):
         """Return what rounding can do; see `RoundingProbe.effects`."""
         return self.account.effects(coef, decision, weight, is_stiff=is_stiff)

@@ -6,7 +6,7 @@ nothing else. It offers
     product(V), product_on(rows, V)   V @ K, and V @ K[rows][:, rows]
     columns(columns, rows), block(rows), squared_norms
     take(rows)                        the matrix of some samples
-    precise, finest, rounding(...)    see `SampleSpaceDesign`
+    precise, rounding(...)            see `SampleSpaceDesign`
 
 Values are kept in a `Triangle`: tiles of a lower triangle that grows, as float64, float32 or, for
 kernels whose values lie in [0, 1], as 16-bit fixed point. There are up to two of them.

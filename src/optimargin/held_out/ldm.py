@@ -13,6 +13,7 @@ from functools import partial
 import numpy as np
 
 from optimargin._core._box_qp import BoxQP
+from optimargin.certificates import Certificate
 from optimargin.designs.base import FeatureSpaceDesign
 from optimargin.held_out.refitter import Refitter, Solved
 from optimargin.problems.ldm_dual import LDMDual, Shrinkage, scaled_gram
@@ -68,7 +69,9 @@ class LDMRefitter(Refitter):
                 solutions.append(solve(problem))
             else:
                 coef, pull = np.zeros(self.design.n_coef), np.zeros(self.design.n_samples)
-                solutions.append(Solution(coef, float(target.value[0]), pull, 0.0, 0.0, 0))
+                solutions.append(
+                    Solution(coef, float(target.value[0]), pull, 0.0, Certificate(0.0), 0)
+                )
         names = "coef", "intercept", "objective", "dual_gap"
         coef, intercept, objective, dual_gap = (
             np.array([getattr(solution, name) for solution in solutions]) for name in names

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from optimargin.certificates import ESTIMATED, EXACT, coefficients_gap
+from optimargin.certificates import ESTIMATED, Certificate, coefficients_gap
 from optimargin.designs.base import Design
 from optimargin.problems.additive import AdditiveProblem
 from optimargin.targets import LABELS, Scale
@@ -29,26 +29,32 @@ class Solution:
         A dual feasible point; in feature space these are kernel coefficients.
     objective : float
         The primal objective.
-    dual_gap : float
-        The certified duality gap relative to the objective.
+    certificate : Certificate
     n_iter : int
     decision : ndarray of shape (n_samples,) or None
         Decision values of the samples, with the intercept, where the solver has them.
     stopped : bool
         Whether the listener ended the solve.
-    how : str
-        How the gap is known: see `optimargin.certificates`.
     """
 
     coef: np.ndarray
     intercept: float
     pull: np.ndarray
     objective: float
-    dual_gap: float
+    certificate: Certificate
     n_iter: int
     decision: np.ndarray | None = None
     stopped: bool = False
-    how: str = EXACT
+
+    @property
+    def dual_gap(self) -> float:
+        """The certified duality gap relative to the objective."""
+        return self.certificate.gap
+
+    @property
+    def how(self) -> str:
+        """How the gap is known."""
+        return self.certificate.how
 
     @classmethod
     def from_point(cls, point, n_iter: int) -> "Solution":
@@ -61,7 +67,7 @@ class Solution:
             point.intercept,
             point.pull,
             point.value,
-            point.relative_gap,
+            Certificate(point.relative_gap),
             n_iter,
             decision,
         )
@@ -103,7 +109,8 @@ def certified_solution(problem, coef, intercept, decision):
     value, intercept, pull, _ = problem.evaluate(coef, intercept, decision)
     gap, by_rounding = coefficients_gap(problem, coef, decision, value, pull)
     decision, intercept = decision + intercept, float(intercept)
-    found = Solution(coef, intercept, pull, value, gap, 0, decision, how=ESTIMATED)
+    certificate = Certificate(gap, ESTIMATED)
+    found = Solution(coef, intercept, pull, value, certificate, 0, decision)
     return found, by_rounding
 
 

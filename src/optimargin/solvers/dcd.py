@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from optimargin._core._coordinate_descent import Descent
-from optimargin.certificates import balanced, coefficient_gap, relative_gap
+from optimargin.certificates import Certificate, balanced, coefficient_gap, relative_gap
 from optimargin.designs.base import by_space
 from optimargin.solvers.base import Solution, Solver, certified_solution
 
@@ -142,10 +142,13 @@ class DualCD(Solver):
         value, intercept, _, _ = problem.evaluate(coef, intercept, decision)
         square = coef @ design.metric(coef, decision)
         gap = max(value + 0.5 * square + problem.loss.conjugate(pull, problem.target), 0.0)
-        new = Solution(coef, intercept, pull, value, relative_gap(value, gap, problem.gap_floor), 0)
+        certificate = Certificate(relative_gap(value, gap, problem.gap_floor))
+        new = Solution(coef, intercept, pull, value, certificate, 0)
         if new.dual_gap < _DRIFT:
             sharp = Solution.from_point(problem.point(coef, intercept, decision), 0)
-            new = sharp if sharp.dual_gap < _DRIFT else replace(new, dual_gap=_DRIFT)
+            new = (
+                sharp if sharp.dual_gap < _DRIFT else replace(new, certificate=Certificate(_DRIFT))
+            )
         return new if best is None or new.dual_gap <= best.dual_gap else best
 
 

@@ -31,7 +31,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from optimargin._linalg import Factor
-from optimargin.certificates import ESTIMATED, coefficient_gap, point_gap, relative_gap
+from optimargin.certificates import ESTIMATED, Certificate, coefficient_gap, point_gap, relative_gap
 from optimargin.designs.base import by_space
 from optimargin.designs.features import FeatureDesign
 from optimargin.designs.gram import GramDesign
@@ -57,10 +57,10 @@ class NewtonCG(Solver):
         space = self._make_space(problem)
         point = space.start() if coef is None else problem.point(coef, intercept)
         point, n_iter = descend(self, space, point)
-        found = replace(Solution.from_point(point, n_iter), dual_gap=space.gap(point))
+        found = Solution.from_point(point, n_iter)
         if not getattr(problem.design, "is_rounded", False):  # chunks have no design
-            return found
-        return replace(found, dual_gap=point_gap(problem, point), how=ESTIMATED)
+            return replace(found, certificate=Certificate(space.gap(point)))
+        return replace(found, certificate=Certificate(point_gap(problem, point), ESTIMATED))
 
     def _make_space(self, problem):
         return by_space(problem.design, _FeatureSpace, _SampleSpace)(problem, self)

@@ -46,7 +46,7 @@ _PAIRS_OPERATIONS = 3e10  # multiplications for folds of all pairs of classes, a
 # Precision and memory of a search: benchmarks/selection_speed.py, benchmarks/large_kernel.py
 _DOUBLE_PRODUCTS_UP_TO = 2**21  # values of X, whose products in double precision take no longer
 _DOUBLE_KERNEL_UP_TO = 2**24  # kernel values with landmarks, in double precision 128 MB
-_LANDMARK_VALUES = 4e7  # kernel values, a few copies of which take a gigabyte
+_LANDMARK_VALUES = 2 * _DOUBLE_KERNEL_UP_TO  # a few copies of which take a gigabyte
 _LANDMARKS_PER_ROOT = 10.0  # landmarks of a search per root of the number of samples
 _EVEN = 1 / np.finfo(np.float32).eps
 """Ratio of squared norms up to which inner products keep what every column and every row says."""

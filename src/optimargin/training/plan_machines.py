@@ -87,7 +87,7 @@ class Case:
     kernel: Any
     tol: float
     max_bytes: float
-    n_outputs: int = 1
+    n_outputs: int
 
     @cached_property
     def is_additive(self):
@@ -262,11 +262,6 @@ def _descent_on_features(case):
     return case.n_outputs * steps, 8.0 * sum(case.X.shape)
 
 
-def _random_gradients(case):
-    seconds, n_bytes = _descent_on_features(case)
-    return 3 * seconds, n_bytes  # never faster than descent: benchmarks/crossovers.py
-
-
 def _descent_on_kernel(n_bytes):
     def cost(case):
         n_values = case.X.shape[0] ** 2
@@ -382,7 +377,6 @@ MACHINES = (
     ),
     Machine("newton_cg", "features", _of_features, _cg_on_features),
     Machine("dcd", "features", _of_features, _descent_on_features),
-    Machine("svrg", "features", _of_features, _random_gradients, is_asked_for=True),
     Machine("newton", "gram", _of_kernel, _newton_on_gram, factorises=True),
     Machine(
         "newton_cg",
@@ -439,5 +433,4 @@ MACHINES = (
         _box_descent_on_gram,
     ),
     Machine("dcd", "features", _ldm_of_features, _box_descent_on_features),
-    Machine("svrg", "features", _ldm_of_features, _box_descent_on_features, is_asked_for=True),
 )
