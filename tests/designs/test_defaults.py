@@ -59,7 +59,7 @@ both_kinds = pytest.mark.parametrize("kind", PAIRS)
 
 @pytest.fixture(params=[1 << 18, 50], ids=["one-block", "blocks"])
 def X(request, monkeypatch):
-    monkeypatch.setattr("optimargin.designs.base._PACKED_ELEMENTS", request.param)
+    monkeypatch.setattr("optimargin.kernels.prepared._BLOCK_ELEMENTS", request.param)
     return two_classes(60, 4)[0]
 
 

@@ -93,7 +93,7 @@ def test_samples_of_larger_weight_are_chosen_more_often():
 @pytest.mark.parametrize("make", [np.asarray, sp.csr_array], ids=["dense", "csr"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_design_is_that_of_whitened_features(monkeypatch, kept, make, dtype):
-    monkeypatch.setattr("optimargin.designs.landmarks._BLOCK_ELEMENTS", 300)
+    monkeypatch.setattr("optimargin.designs.landmarks.FILLED_ELEMENTS", 300)
     X, kernel = two_classes(120, 4)[0], KERNELS[0]
     found = pivots(kernel, X, 20, dtype=dtype).first(20)
     design = LandmarkDesign(

@@ -20,8 +20,7 @@ from typing import Any
 import numpy as np
 
 from optimargin._core._rows import DenseRows, GramRows
-
-_PACKED_ELEMENTS = 1 << 18  # 2 MB of float64 for a block of rows
+from optimargin.kernels.prepared import row_blocks
 
 
 class Design(ABC):
@@ -215,9 +214,8 @@ class FeatureSpaceDesign(Design):
 
     def blocks(self, rows):
         """Yield parts of some rows whose features fit into a block."""
-        n_block = max(_PACKED_ELEMENTS // max(self.n_coef, 1), 1)
-        for first in range(0, rows.size, n_block):
-            yield rows[first : first + n_block]
+        for part in row_blocks(rows.size, self.n_coef):
+            yield rows[part]
 
 
 class SampleSpaceDesign(Design):

@@ -37,7 +37,7 @@ from optimargin.certificates import RoundingProbe
 from optimargin.designs.base import SampleSpaceDesign
 from optimargin.kernels import RowCache
 
-_LARGEST = 65535  # of 16 bits
+_LARGEST = np.iinfo(np.uint16).max
 _SINGLE_IN_FIXED = 2.0**-7  # rounding of float32 distances, in units of that of 16-bit values
 _SMALL_BLOCK = 4e7  # bytes that any limit has room for
 _WORKING_SHARE = 0.75  # of the limit, where not all fits; the rest is left to preconditioners

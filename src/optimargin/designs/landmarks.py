@@ -14,8 +14,7 @@ from optimargin.designs.base import FeatureSpaceDesign
 from optimargin.designs.features import FeatureDesign
 from optimargin.designs.whitening import Whitening
 from optimargin.kernels import PreparedKernel
-
-_BLOCK_ELEMENTS = 1 << 22  # 16 MB of float32 for kernel rows that are not kept
+from optimargin.kernels.prepared import FILLED_ELEMENTS, row_blocks
 
 
 class LandmarkDesign(FeatureSpaceDesign):
@@ -49,9 +48,8 @@ class LandmarkDesign(FeatureSpaceDesign):
             self._kept[part] = self._kernel.against(X[part])
 
     def _slices(self, first, last):
-        n_block = max(_BLOCK_ELEMENTS // max(self.n_coef, 1), 1)
-        for begin in range(first, last, n_block):
-            yield slice(begin, min(begin + n_block, last))
+        for part in row_blocks(last - first, self.n_coef, n_elements=FILLED_ELEMENTS):
+            yield slice(first + part.start, first + part.stop)
 
     def _parts(self, active=None):
         """Yield (rows, design of their kernel values), for all rows or for those of `active`."""

@@ -25,7 +25,7 @@ _BY_VECTOR = 4  # vectors, past which products of matrices are faster, and
 _SHORT_SUM = 512  # products that they add up in float32
 _FILLED = 4  # of so many rows one must have a feature for its mean to be subtracted
 FILLED_ELEMENTS = 1 << 22
-"""Of new sparse rows that are filled up at a time: 32 MB of float64."""
+"""Of sparse rows filled up at a time, and of kernel rows not kept: 32 MB of float64."""
 
 
 class PreparedKernel:

@@ -46,8 +46,7 @@ from optimargin.solvers.newton import Newton
 _PASSES = 4  # over the variables of a block
 _INTERCEPT_SCALE = 0.03  # see `Descent`; relative to the largest kernel value
 _STARTED = 4  # outputs, past which such models cost more than they save
-_GAP_SHARE = 0.7  # of the tolerance; the rest is for rounding,
-_ROUNDING_SHARE = 0.7  # which must not take more than this
+_GAP_SHARE = 0.7  # of the tolerance; the rest is for rounding, which must not take as much
 MOST_CYCLES = 60
 _SLOW_AFTER = 10  # cycles, after which those to come are estimated
 _RECENT = 5  # by the last of them
@@ -402,7 +401,7 @@ class _Descent:
         If neither, lower the gap that is `allowed` without.
         """
         found, by_rounding = self.solution(k)
-        if found.dual_gap <= tol or by_rounding > _ROUNDING_SHARE * tol:
+        if found.dual_gap <= tol or by_rounding > _GAP_SHARE * tol:
             return True
         strayed = _excess(self._problems[k], found.decision)[self._layout.outside]
         self._at.strayed = np.maximum(self._at.strayed, strayed)
