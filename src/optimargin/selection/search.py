@@ -102,7 +102,8 @@ def looks_and_middle(loss, random_state):
     # Of every class several samples are in every fold.
     n_few = max(_LOOKS, N_FOLDS**2 * np.unique(loss.data.strata).size)
     n_some = int(np.sqrt(n_few * n_samples))
-    middle = loss.of_some(n_some, random_state) if n_some > 2 * n_few else None
+    # Below, the last steps of all samples are too few (regression at 1400 loses 3 % in the error).
+    middle = loss.of_some(n_some, random_state) if n_samples > 6 * n_few else None
     if not loss.has_width:  # looks at linear models are cheap
         return middle, None
     if n_samples > n_few:
