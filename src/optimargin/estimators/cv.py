@@ -237,7 +237,7 @@ class BaseSelectionCV(Estimator):
             best = self._make_estimator(**results["best_params_"])
             best._validate_params()
             if self.verbose:
-                print(f"The last fit is by {explain_plan(best, *given, weight)}")
+                print(f"The last fit is by {explain_plan(best, given[0], given[1], weight)}")
             best._fit(*given, weight, held_out, self._score_of_held_out(data, grid is not None))
         return {**best._public_attributes(), **results, "best_estimator_": best}
 

@@ -7,8 +7,7 @@ another one multiplies all of them by about the same factor.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -80,6 +79,10 @@ class Case:
     tol, max_bytes : float
         See `optimargin.training.plan.Options`.
     n_outputs : int
+    is_additive, is_linear, is_radial_band, is_sparse, is_wide : bool
+        What follows from these: a sum over samples, a model linear in the features, a band loss of
+        a radial kernel, zeros that are not stored, more features than samples.
+    n_values, curvature, condition, digits, read : float
     """
 
     X: Any
@@ -88,62 +91,41 @@ class Case:
     tol: float
     max_bytes: float
     n_outputs: int
+    is_additive: bool = field(init=False)
+    is_linear: bool = field(init=False)
+    is_radial_band: bool = field(init=False)
+    is_sparse: bool = field(init=False)
+    is_wide: bool = field(init=False)
+    n_values: float = field(init=False)
+    curvature: float = field(init=False)
+    condition: float = field(init=False)
+    digits: float = field(init=False)
+    read: float = field(init=False)
 
-    @cached_property
-    def is_additive(self):
-        """Whether the loss is a sum over samples."""
-        return isinstance(self.objective, AdditiveObjective)
-
-    @cached_property
-    def is_linear(self):
-        """Whether the model is linear in the features."""
-        return self.kernel is None or self.kernel.is_linear
-
-    @cached_property
-    def is_radial_band(self):
-        """Whether this is a band loss of a radial kernel, which descent is made for."""
-        has_band = self.is_additive and issubclass(self.objective.loss_type, BandLoss)
-        return has_band and self.kernel is not None and self.kernel.has_width
-
-    @cached_property
-    def curvature(self):
-        """Of the loss of one sample of mean weight; zero for the large margin machine."""
-        if not self.is_additive:
-            return 0.0
-        return self.objective.loss().smoothness / self.X.shape[0]
-
-    @cached_property
-    def condition(self):
-        """Ratio of the curvatures of loss and penalty: at most this, by the trace."""
-        if self.kernel is None or self.kernel.is_linear:
-            return self.curvature * sum_of_squares(self.X)
-        return self.curvature * self.X.shape[0]
-
-    @cached_property
-    def digits(self):
-        """How many digits of the objective are asked for."""
-        return max(-np.log10(self.tol), 1.0)
-
-    @cached_property
-    def is_sparse(self):
-        """Whether zeros of X are not stored."""
-        return issparse(self.X)
-
-    @cached_property
-    def n_values(self):
-        """The number of stored values of X."""
-        return self.X.nnz if self.is_sparse else self.X.shape[0] * self.X.shape[1]
-
-    @cached_property
-    def is_wide(self):
-        """Whether there are more features than samples."""
-        return self.X.shape[0] < self.X.shape[1]
-
-    @property
-    def read(self):
-        """Seconds of one pass over X: a product with it and one with its transpose."""
-        once = RATES.scattered if self.is_sparse else RATES.byte * self.X.dtype.itemsize
-        return 2 * once * self.n_values
+    def __post_init__(self):
+        X, kernel, objective = self.X, self.kernel, self.objective
+        n_samples = X.shape[0]
+        is_additive = isinstance(objective, AdditiveObjective)
+        is_linear = kernel is None or kernel.is_linear
+        has_band = is_additive and issubclass(objective.loss_type, BandLoss)
+        is_sparse = issparse(X)
+        n_values = X.nnz if is_sparse else n_samples * X.shape[1]
+        # Of the loss of one sample of mean weight; the large margin machine has none.
+        curvature = objective.loss().smoothness / n_samples if is_additive else 0.0
+        vars(self).update(
+            is_additive=is_additive,
+            is_linear=is_linear,
+            is_radial_band=has_band and kernel is not None and kernel.has_width,
+            is_sparse=is_sparse,
+            is_wide=n_samples < X.shape[1],
+            n_values=n_values,
+            curvature=curvature,
+            # Ratio of the curvatures of loss and penalty: at most this, by the trace.
+            condition=curvature * (sum_of_squares(X) if is_linear else n_samples),
+            digits=max(-np.log10(self.tol), 1.0),
+            # Seconds of one pass over X: a product with it and one with its transpose.
+            read=2 * n_values * (RATES.scattered if is_sparse else RATES.byte * X.dtype.itemsize),
+        )
 
     def values(self, share=1.0):
         """Return the seconds that a share of all kernel values take."""

@@ -78,7 +78,8 @@ def fit_together(prepared, options, start, request) -> Fit:
     if plan is None:
         n_outputs = len(prepared.targets)
         plan = plan_fit(prepared.X, prepared.objective, prepared.kernel, options, n_outputs)
-    first, rounds = plan, []
+    first = plan
+    rounds: list[Round] = []
     while plan is not None:
         stated = state(prepared, plan, options, request, None if rounds else start)
         before = rounds[-1].outcomes if rounds and is_on_samples(plan) else None
