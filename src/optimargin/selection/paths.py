@@ -265,18 +265,7 @@ def ldm_path_decision(
     >>> ldm_path_decision(X @ X.T, y, [[-1.0]] @ X.T, Cs=[1, 100], lambda2s=[0]).shape
     (2, 7, 1, 1, 1)
     """
-    K, y = check_X_y(K, y, dtype=np.float64, order="C")
-    K_test = check_array(K_test, dtype=np.float64, order="C")
-    check_classification_targets(y)
-    if K.shape[0] != K.shape[1]:
-        raise ValueError(f"K has shape {K.shape}: it must be square, for the samples of y.")
-    if K_test.shape[1] != y.size:
-        raise ValueError(
-            f"K_test has {K_test.shape[1]} columns and y {y.size} samples: give one column per "
-            "training sample."
-        )
-    if not margin_tol > 0:
-        raise ValueError(f"margin_tol must be positive, got {margin_tol!r}.")
+    K, y, K_test = _checked_gram(K, y, K_test, margin_tol)
     given = {"C": Cs, "lambda1": lambda1s, "lambda2": lambda2s}
     allowed = _allowed(LDMClassifier, given)
     Cs, lambda1s, lambda2s = (
@@ -292,6 +281,23 @@ def ldm_path_decision(
             path = [LDM(lambda1, lambda2, C).resolve(None) for lambda2 in lambda2s]
             decision[i, j] = refitter.predict_path(path)
     return decision
+
+
+def _checked_gram(K, y, K_test, margin_tol):
+    """Return the arrays, validated."""
+    K, y = check_X_y(K, y, dtype=np.float64, order="C")
+    K_test = check_array(K_test, dtype=np.float64, order="C")
+    check_classification_targets(y)
+    if K.shape[0] != K.shape[1]:
+        raise ValueError(f"K has shape {K.shape}: it must be square, for the samples of y.")
+    if K_test.shape[1] != y.size:
+        raise ValueError(
+            f"K_test has {K_test.shape[1]} columns and y {y.size} samples: give one column per "
+            "training sample."
+        )
+    if not margin_tol > 0:
+        raise ValueError(f"margin_tol must be positive, got {margin_tol!r}.")
+    return K, y, K_test
 
 
 def _checked(objective_type, X, y, sample_weight, class_weight, kernel, fit_intercept, **settings):

@@ -69,8 +69,7 @@ def stages_of_search(loss, max_evals, random_state, findings, clock):
         yield Stage(loss, clock, look_around, reserve=n_judged, findings=findings)
     else:
         look_around = partial(look_around, within=loss.quadratic)
-        settings = {"share_of_time": _LOOKS_SHARE, "is_heard": False}
-        yield Stage(looks, clock, look_around, n_looks, n_judged, **settings)
+        yield Stage(looks, clock, look_around, n_looks, n_judged, _LOOKS_SHARE, is_heard=False)
         if middle is not None:
             yield Stage(middle, clock, climb, reserve=N_FINALISTS + n_judged, is_heard=False)
             yield Stage(loss, clock, _last_steps, N_FINALISTS, n_judged, findings=findings)

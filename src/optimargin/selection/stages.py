@@ -20,7 +20,7 @@ from scipy.optimize import minimize
 from scipy.stats import qmc
 
 from optimargin._ties import Levels, exceeds, place_of_best, ranking
-from optimargin.selection.criteria import Criterion, Truth, reported, scored
+from optimargin.selection.criteria import Criterion, reported, scored
 
 
 class Level(IntEnum):
@@ -135,7 +135,8 @@ class Judged:
 
     Attributes
     ----------
-    x : ndarray of shape (n_coordinates,)
+    x : ndarray of shape (n_coordinates,) or None
+        None for a point of a grid.
     point : dict
         The parameters there, by name.
     loss : float
@@ -151,10 +152,10 @@ class Judged:
     level : Level
     """
 
-    x: np.ndarray
+    x: Any
     point: dict
     loss: float
-    truth: Truth
+    truth: Any
     decision: np.ndarray | None
     score: float = np.nan
     plain: float = np.nan
@@ -344,7 +345,7 @@ class Stage:
 
         if self.loss.has_gradient:
             loss, slope = at(here)
-            steepness = np.linalg.norm(slope)  # so that the first step is of length one
+            steepness = float(np.linalg.norm(slope))  # so that the first step is of length one
             if steepness <= _RTOL * abs(loss):
                 return  # a step cannot lower the loss by more, and may go where rounding points
             method = "L-BFGS-B"
