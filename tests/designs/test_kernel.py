@@ -112,7 +112,6 @@ def test_every_storage_has_one_account_of_rounding(storage, dtype, kernel):
     design = made(X, KERNELS[kernel], storage, dtype)
     assert design.is_rounded == (dtype != "float64")
     assert design.rounds_independently == (dtype == "uint16")
-    assert design.finest is design
     if not design.is_rounded:
         return
     coef, weight = np.random.default_rng(2).normal(size=300), np.full(300, 1 / 300)
@@ -124,7 +123,6 @@ def test_every_storage_has_one_account_of_rounding(storage, dtype, kernel):
     change = np.abs(design.product(np.eye(300)) - K)
     assert (change <= np.outer(value_error, value_error)).all()
     np.testing.assert_allclose(design.precise.decision(coef), K @ coef, atol=1e-10)
-    assert design.finest is design.precise
     assert not design.precise.is_rounded
     np.testing.assert_array_equal(design.decision(coef), decision)  # computed again
 

@@ -31,15 +31,16 @@ class Design(ABC):
     n_samples, n_coef : int
     own_threads : bool
         Whether threads of the compiled core do the work, so that BLAS needs only one.
-    is_rounded : bool
-        Whether kernel values are rounded to less than double precision: see
-        `SampleSpaceDesign.precise`.
     """
 
     n_samples: int
     n_coef: int
     own_threads: bool = False
-    is_rounded: bool = False
+
+    @property
+    def is_rounded(self):
+        """Whether kernel values are rounded: see `SampleSpaceDesign.precise`."""
+        return False
 
     @abstractmethod
     def decision(self, v):

@@ -247,7 +247,6 @@ class KernelMatrix(SampleSpaceDesign):
         # the values again costs about as much as four products with them; without room for the
         # new samples every product computes their values, so that it pays off earlier.
         if n_stale > working.order.size // (8 if crowded else 4):
-            self._working = working = None  # before new memory is taken
             self._working = working = Triangle(self.kernel, self._dtype, self._capacity)
             new = rows
         fitting = new[: max(self._capacity - working.order.size, 0)]
