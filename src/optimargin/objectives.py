@@ -235,7 +235,7 @@ class ODM(BandObjective):
     # log2 C1 / unit, log2 C2 / C1, D
     bounds = np.array([[-10.0, 11.0], [-10.0, 0.0], [0.0, 0.6]])
     spread = np.array([[-10.0, 5.0], [-10.0, 0.0], [0.0, 0.6]])
-    default_x = np.array([1.0, -2.0, 0.5])
+    default_x = np.array([np.log2(default_penalty), np.log2(share_above), D])
     quadratic = np.array([np.nan, 0.0, 0.0])
 
     @property
@@ -301,7 +301,7 @@ class ODMRegression(BandObjective):
     grid_names = ("C1", "C2", "epsilon")
     smoother = {"C1": 1, "C2": 1, "gamma": 1, "epsilon": -1}
     bounds = np.array([[-8.0, 11.0]])  # log2 C1 / unit
-    default_x = np.array([5.0])
+    default_x = np.log2([default_penalty])
 
     @classmethod
     def at(cls, x, unit):
