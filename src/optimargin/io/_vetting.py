@@ -155,7 +155,7 @@ class _Census:
 
     def __init__(self, names, kernels, path):
         self._names, self._kernels, self._path = set(names), set(kernels), path
-        self._cost = 0
+        self._cost = 0.0
         self._sizes = {}  # numbers of parts within a part, by its identity
         self._owners = {}  # identities by the names of entries
 

@@ -1,5 +1,6 @@
 """What all plots share: their axes, their legend, and how they look."""
 
+from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
 # Okabe and Ito's palette, which colour-blind readers can tell apart. Every line has its own dashes,
@@ -16,6 +17,7 @@ class Display:
     ax_: Any
     figure_: Any
     _styles: ClassVar[tuple[str, ...]] = ()
+    _draw: Callable[..., None]  # given axes, and what else `plot` was given
 
     def plot(self, ax=None, **kwargs) -> Self:
         """Draw.
@@ -41,9 +43,6 @@ class Display:
         self.figure_ = self.ax_.figure
         self._draw(self.ax_, **kwargs)
         return self
-
-    def _draw(self, ax, **kwargs):
-        raise NotImplementedError
 
 
 def new_axes(ax):
