@@ -6,6 +6,7 @@ from importlib import import_module
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.datasets import make_classification
 from sklearn.exceptions import ConvergenceWarning
 
 from optimargin import LinearODMClassifier, ODMClassifier, certificates
@@ -65,6 +66,16 @@ def test_rounded_kernel_values_are_part_of_the_claim(parameters, shape, dtype, w
     assert gain(model, X, y) <= model.dual_gap_ + 1e-9
     if dtype == np.float64 and widest == "wider":
         assert model.dual_gap_ <= model.tol
+
+
+@pytest.mark.parametrize("solver", ["newton_cg", "bcd"])
+@pytest.mark.parametrize("C1", [None, 1e3])
+def test_the_objective_that_is_told_is_as_precise_as_the_gap_says(C1, solver):
+    X, y = make_classification(700, 20, n_informative=6, random_state=0)
+    best = ODMClassifier(C1, solver="newton", tol=1e-11).fit(X, y).objective_
+    model = ODMClassifier(C1, solver=solver, tol=1e-6).fit(X, y)
+    assert abs(model.objective_ - best) <= model.dual_gap_ * model.objective_
+    assert model.dual_gap_ <= 1e-6
 
 
 @pytest.mark.parametrize("offset", [5e3, 1e5, 1e8])

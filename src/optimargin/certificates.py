@@ -163,8 +163,9 @@ def point_gap(problem, point):
     by_pulls = np.sqrt(point.gap) + (
         longest * moved + value_error @ np.abs(point.residual)
     ) / np.sqrt(2.0)
-    gap = float(min(own + by_rounding, by_pulls)) ** 2
-    return relative_gap(point.value, gap, point.gap_floor)
+    gap = relative_gap(point.value, float(min(own + by_rounding, by_pulls)) ** 2, point.gap_floor)
+    of_value = _rounding_of_value(problem, point.coef, point.pull, mean_square)
+    return np.hypot(gap, relative_gap(point.value, of_value, point.gap_floor))
 
 
 def coefficients_gap(problem, coef, decision, value, pull):
@@ -185,16 +186,23 @@ def coefficients_gap(problem, coef, decision, value, pull):
         What rounding alone adds to it.
     """
     own, by_rounding, (mean_square, _, _) = _roots(problem, coef, decision, value)
-    # The objective itself is rounded, too. Errors of decision values nearly add up at random, and
-    # the gap does not depend on them; there is a margin of two deviations in their mean square.
-    # Distances are rounded alike for all values of a sample.
-    margin = 1.0 if problem.design.rounds_independently else 4.0
-    of_value = np.sqrt(mean_square) * np.linalg.norm(0.5 * coef - pull) * margin
+    of_value = _rounding_of_value(problem, coef, pull, mean_square)
     gap, by_rounding, of_value = (
         relative_gap(value, part, problem.gap_floor)
         for part in ((own + by_rounding) ** 2, by_rounding**2, of_value)
     )
     return np.hypot(gap, of_value), by_rounding
+
+
+def _rounding_of_value(problem, coef, pull, mean_square):
+    """Return what rounding of kernel values does to the objective itself.
+
+    Errors of decision values nearly add up at random, and the gap does not depend on them; there
+    is a margin of two deviations in their mean square.
+    """
+    # Distances are rounded alike for all values of a sample.
+    margin = 1.0 if problem.design.rounds_independently else 4.0
+    return np.sqrt(mean_square) * np.linalg.norm(0.5 * coef - pull) * margin
 
 
 def _roots(problem, coef, decision, value):
