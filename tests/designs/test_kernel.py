@@ -133,9 +133,18 @@ def test_a_storage_declares_its_memory_and_what_fits_into_some():
         n_bytes = Triangle.n_bytes(n_samples, "float32")
         assert n_samples <= Triangle.capacity(n_bytes, "float32") < n_samples + 128
         assert Triangle.capacity(n_bytes - 1, "float32") < n_samples
-    assert made(rows((300, 4)), dtype="uint16").triangle.tiles.nbytes == Triangle.n_bytes(
-        300, "uint16"
-    )
+    triangle = made(rows((300, 4)), dtype="uint16").triangle
+    assert triangle.tiles.nbytes == 0  # until values are asked for
+    triangle.keep(np.arange(300))
+    assert triangle.tiles.nbytes == Triangle.n_bytes(300, "uint16")
+
+
+def test_a_triangle_grows_where_it_is():
+    triangle = Triangle(PreparedKernel(KERNEL, rows((300, 4)), np.float64), np.dtype(np.float64))
+    triangle.keep(np.arange(100))
+    kept = triangle.product(np.eye(100))[:, :100]
+    triangle.keep(np.arange(100, 300))
+    np.testing.assert_array_equal(triangle.product(np.eye(300))[:100, :100], kept)
 
 
 @pytest.mark.parametrize("n_first", [1, 128, 200])

@@ -69,8 +69,8 @@ class Triangle:
     dtype : numpy dtype
         float64 or float32, as the kernel has it, or uint16 for a float32 kernel with values in
         [0, 1].
-    capacity : int
-        The most samples that will be kept.
+    room : int, default=0
+        How many samples to make room for at once.
 
     Attributes
     ----------
@@ -79,18 +79,18 @@ class Triangle:
     place : ndarray of shape (n_samples,)
         The position of each sample, -1 where it is not kept.
     tiles : ndarray
-        See `optimargin._core._tiles`; there is room for as many samples as may be kept.
+        See `optimargin._core._tiles`.
     unit : float
         What values in tiles are multiples of.
     """
 
-    def __init__(self, kernel, dtype, capacity):
+    def __init__(self, kernel, dtype, room=0):
         self.kernel = kernel
         self.order = np.empty(0, dtype=np.intp)
         self.place = np.full(kernel.n_samples, -1)
         self.unit = 1.0 / _LARGEST if dtype == np.uint16 else 1.0
-        # Memory that is never written to is never taken.
-        self.tiles = np.empty(_n_values(min(capacity, kernel.n_samples)), dtype=dtype)
+        self._room = room
+        self.tiles = np.empty(0, dtype=dtype)
 
     @staticmethod
     def n_bytes(n_samples, dtype):
@@ -121,6 +121,11 @@ class Triangle:
     def keep(self, samples):
         """Compute the values of more samples, with each other and with all that are kept."""
         first, n_kept = self.order.size // TILE_SIZE, self.order.size + samples.size
+        if self.order.size == 0:  # memory that is never written to is never taken
+            n_values = _n_values(max(n_kept, self._room))
+            self.tiles = np.empty(n_values, dtype=self.tiles.dtype)
+        elif _n_values(n_kept) > self.tiles.size:
+            self.tiles.resize(_n_values(n_kept), refcheck=False)  # where it is, if it can be
         self.place[samples] = np.arange(self.order.size, n_kept)
         self.order = np.concatenate([self.order, samples])
         kernel = self.kernel.take(self.order)
@@ -216,7 +221,7 @@ class KernelMatrix(SampleSpaceDesign):
     def _forget(self):
         """Keep no values, so that there is room."""
         self.triangle = Triangle(self.kernel, self._dtype, self.n_samples if self.complete else 0)
-        self._working = Triangle(self.kernel, self._dtype, self._capacity)
+        self._working = Triangle(self.kernel, self._dtype)
 
     def _in_double(self, kernel):
         # It takes the place of this one, whose values are computed again if anyone asks.
@@ -232,7 +237,7 @@ class KernelMatrix(SampleSpaceDesign):
 
     def take(self, rows):
         """Return the design of the samples `rows` alone, to be used before this one."""
-        self._working = Triangle(self.kernel, self._dtype, self._capacity)
+        self._working = Triangle(self.kernel, self._dtype)
         return KernelMatrix(
             self.kernel.take(rows), max_bytes=self._free_bytes, dtype=self._dtype, complete=False
         )
@@ -247,7 +252,7 @@ class KernelMatrix(SampleSpaceDesign):
         # the values again costs about as much as four products with them; without room for the
         # new samples every product computes their values, so that it pays off earlier.
         if n_stale > working.order.size // (8 if crowded else 4):
-            self._working = working = Triangle(self.kernel, self._dtype, self._capacity)
+            self._working = working = Triangle(self.kernel, self._dtype)
             new = rows
         fitting = new[: max(self._capacity - working.order.size, 0)]
         if fitting.size:
@@ -351,7 +356,7 @@ class KernelMatrix(SampleSpaceDesign):
         if n_bytes > max(self._max_bytes, _SMALL_BLOCK):
             raise MemoryLimitError(rows.size, n_bytes)
         if n_bytes > _SMALL_BLOCK:
-            self._working = Triangle(self.kernel, self._dtype, self._capacity)  # makes room
+            self._working = Triangle(self.kernel, self._dtype)  # makes room
         return self.kernel.block(rows, rows).astype(np.float64, copy=False)
 
     @cached_property

@@ -117,10 +117,10 @@ def plan_fit(
         check_approximation(kernel, options)
         return Plan("newton", "landmarks", max_bytes=options.max_bytes)
     case = Case(X, objective, kernel, options.tol, options.max_bytes, n_outputs)
+    _check_solver(case, options)
     if options.solver not in ("auto", *(machine.solver for machine in MACHINES)):
         design = "features" if kernel is None else "gram"
         return Plan(options.solver, design, max_bytes=options.max_bytes)
-    _check_solver(case, options)
     plan = _cheapest(case, compare(case, options.solver))
     if kernel is not None and case.is_additive and plan.design not in ("features", "linear_gram"):
         check_exact_size(X.shape[0], options)
