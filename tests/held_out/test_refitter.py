@@ -1,5 +1,7 @@
 """Refitters: the same values and derivatives from every one that can take the data."""
 
+import gc
+import weakref
 from dataclasses import replace
 
 import numpy as np
@@ -262,6 +264,18 @@ def test_features_are_let_go_before_others_are_told(data, folds):
     refitter.change_design(FeatureDesign(X))
     again = refitter.solve(OBJECTIVES[0]).leave_folds_out(folds).decision
     np.testing.assert_allclose(again, held_out.decision, atol=1e-9)
+
+
+def test_parts_do_not_hold_features_that_were_let_go(data, folds):
+    X, _, targets = data
+    refitter = NewtonRefitter(FeatureDesign(X), targets, True)
+    design = weakref.ref(refitter.design)
+    held_out = refitter.solve(OBJECTIVES[0]).leave_folds_out(folds)
+    held_out.derivatives(held_out.decision)
+    del held_out
+    refitter.change_design(None)
+    gc.collect()
+    assert design() is None
 
 
 def test_what_has_no_closed_form_says_so():

@@ -154,6 +154,7 @@ class AdditiveRefitter(Refitter):
         # Features that will be told later are too many to be copied for every pair of classes.
         self.has_own_rows = design is not None and have_own_rows(targets)
         self.weight = np.stack([target.weight for target in targets], axis=1)
+        self._weigh_alike = len(targets) > 1 and bool(np.ptp(self.weight, axis=1).max() == 0)
         is_asked = self.weight > 0 if self.has_own_rows else self.weight >= 0
         self.output, self.rows = np.nonzero(is_asked.T)
         each = zip(*((t.value, t.orientation, t.weight) for t in targets), strict=True)
@@ -178,8 +179,7 @@ class AdditiveRefitter(Refitter):
         self.number += 1
         losses = [objective.loss(target.scale) for target in self.targets]
         constants = {loss.constant_curvature for loss in losses}
-        is_quadratic = len(losses) > 1 and len(constants) == 1 and None not in constants
-        self._use(is_quadratic and bool(np.ptp(self.weight, axis=1).max() == 0))
+        self._use(self._weigh_alike and len(constants) == 1 and None not in constants)
         coef, intercept, value, gap = self._solve(objective, losses)
         of_refitter = self.test, self, losses, self.design, self.number
         return AdditiveSolved(coef, intercept, value, gap, *of_refitter)
@@ -333,8 +333,6 @@ class _Part:
         None where the design has changed since it was made.
     problem : AdditiveProblem or None
         Of the last solution, where the system has not moved there yet.
-    found : tuple or Values
-        Of the last solve, or what was asked for last.
     coef, decision, intercept : ndarray, ndarray, float or None
         Of the last solution of a single output, from which the next solve starts.
     """
@@ -343,7 +341,6 @@ class _Part:
     targets: list
     system: Any = None
     problem: Any = None
-    found: Any = None
     coef: Any = None
     decision: Any = None
     intercept: Any = None
@@ -452,11 +449,14 @@ class NewtonRefitter(AdditiveRefitter):
         # In threads where parts of own rows take long.
         self._work = own * sum(part.system.operations for part in self._now) / PRODUCTS
 
-        def solve(part):
-            part.found = part.solve(objective, losses[part.at[1]][0], self._solver)
+        found: list = [None] * len(self._now)
 
-        for_each(solve, self._now, self._work)
-        columns, *others = zip(*(part.found for part in self._now), strict=True)
+        def solve(k):
+            part = self._now[k]
+            found[k] = part.solve(objective, losses[part.at[1]][0], self._solver)
+
+        for_each(solve, range(len(found)), self._work)
+        columns, *others = zip(*found, strict=True)
         coef = np.zeros((self.design.n_coef, len(losses)))
         for part, each in zip(self._now, columns, strict=True):
             coef[part.at if self._in_samples else (slice(None), part.at[1])] = each
@@ -470,13 +470,16 @@ class NewtonRefitter(AdditiveRefitter):
     def put_folds(self, folds, out):
         """Put values for the models without each fold into an array of all repeats."""
 
-        def leave_out(part):
-            own = folds.of_rows(part.at[0]) if self.has_own_rows else folds
-            part.found = part.at_solution().folds(own)
-            out[(..., *part.at)] = part.found.decision
+        # Not kept by parts: they hold their design, which the next one needs the memory of.
+        values: list = [None] * len(self._now)
 
-        for_each(leave_out, self._now, self._work)
-        values = [part.found for part in self._now]
+        def leave_out(k):
+            part = self._now[k]
+            own = folds.of_rows(part.at[0]) if self.has_own_rows else folds
+            values[k] = part.at_solution().folds(own)
+            out[(..., *part.at)] = values[k].decision
+
+        for_each(leave_out, range(len(values)), self._work)
 
         def differentiate(slope):
             slopes = [np.ascontiguousarray(slope[(..., *part.at)]) for part in self._now]
