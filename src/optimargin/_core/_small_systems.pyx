@@ -37,12 +37,19 @@ cdef void multiply(Problem* p, Vector vector, Vector out) noexcept nogil:
 
 
 cdef void gather_values(Problem* p) noexcept nogil:
-    """Copy the kernel values of the problem's own rows, where these are not all samples."""
-    cdef int i, j
-    p.K = p.all_values if p.own_values == NULL else p.own_values
-    for i in range(p.n if p.own_values != NULL else 0):
-        for j in range(p.n):
-            p.own_values[<Py_ssize_t> i * p.n + j] = p.all_values[p.rows[i] * p.n_all + p.rows[j]]
+    """Copy the kernel values of the problem's own rows, where these are not all samples.
+
+    They are symmetric, and rows lie far apart in memory: one half is read.
+    """
+    cdef Py_ssize_t i, j, n = p.n
+    cdef const Py_ssize_t* rows = p.rows
+    cdef Vector own = p.own_values
+    cdef Given row
+    p.K = p.all_values if own == NULL else own
+    for i in range(n if own != NULL else 0):
+        row = p.all_values + rows[i] * p.n_all
+        for j in range(i, n):
+            own[i * n + j] = own[j * n + i] = row[rows[j]]
 
 
 cdef bint evaluate(Problem* p, Given decision, double intercept, bint keep) noexcept nogil:
