@@ -75,4 +75,5 @@ def test_others_are_refused():
 def test_a_search_says_how_its_last_fit_is_made(capsys):
     X, y = make_moons(100, noise=0.3, random_state=0)
     ODMClassifierCV(max_evals=10, verbose=1).fit(X, y)
-    assert "The last fit is by 'newton' on gram" in capsys.readouterr().out
+    told = capsys.readouterr()
+    assert "The last fit is by 'newton' on gram" in told.err and not told.out

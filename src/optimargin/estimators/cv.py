@@ -1,5 +1,6 @@
 """What the estimators that choose their own parameters share."""
 
+import sys
 from abc import abstractmethod
 from contextlib import contextmanager, suppress
 from copy import copy
@@ -93,7 +94,8 @@ class BaseSelectionCV(Estimator):
         a grid does not use them: most of its points follow from the ones before, and above
         1000 samples a point keeps the threads of BLAS busy by itself.
     verbose : int, default=0
-        Above zero, progress and the time left are written to standard error.
+        Above zero, progress, the time left and how the last fit is done are written to standard
+        error.
     random_state : int, RandomState instance or None, default=0
         Deals samples out to folds and places the first points of the search. The default
         makes fits reproducible.
@@ -237,7 +239,8 @@ class BaseSelectionCV(Estimator):
             best = self._make_estimator(**results["best_params_"])
             best._validate_params()
             if self.verbose:
-                print(f"The last fit is by {explain_plan(best, given[0], given[1], weight)}")
+                how = explain_plan(best, given[0], given[1], weight)
+                print(f"The last fit is by {how}", file=sys.stderr, flush=True)
             best._fit(*given, weight, held_out, self._score_of_held_out(data, grid is not None))
         return {**best._public_attributes(), **results, "best_estimator_": best}
 
