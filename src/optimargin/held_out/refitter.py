@@ -469,7 +469,6 @@ class NewtonRefitter(AdditiveRefitter):
 
     def put_folds(self, folds, out):
         """Put values for the models without each fold into an array of all repeats."""
-
         # Not kept by parts: they hold their design, which the next one needs the memory of.
         values: list = [None] * len(self._now)
 
