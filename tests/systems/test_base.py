@@ -1,9 +1,13 @@
 """Folds, and derivatives by kernel values."""
 
+import gc
+
 import numpy as np
 import pytest
 
-from optimargin.systems import Folds, Form
+from optimargin._linalg import ThreadsafeFactor
+from optimargin.designs import FeatureDesign
+from optimargin.systems import FeatureSystem, Folds, Form
 
 
 def test_folds_deal_out_every_class_evenly():
@@ -38,3 +42,21 @@ def test_a_form_contracts_what_it_adds_to(rows):
     form.add_to(dense)
     assert np.vdot(dense, slope) == pytest.approx(form.contract(slope))
     assert np.count_nonzero(dense) == n * n
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_factors_without_folds_are_kept_only_where_folds_are_known(is_known):
+    rng = np.random.default_rng(0)
+    folds = Folds.stratified(np.arange(30) % 2, 5, 2, np.random.RandomState(0))
+    system = FeatureSystem(
+        FeatureDesign(rng.normal(size=(30, 4))),
+        fit_intercept=True,
+        folds=folds if is_known else None,
+    )
+    system.move(np.ones(30), rng.normal(size=(30, 1)))
+    gc.collect()
+    before = {id(each) for each in gc.get_objects() if isinstance(each, ThreadsafeFactor)}
+    values = system.folds(folds)
+    after = {id(each) for each in gc.get_objects() if isinstance(each, ThreadsafeFactor)}
+    assert len(after - before) == (10 if is_known else 0)
+    assert np.isfinite(values.derivatives(values.decision).by_aim).all()

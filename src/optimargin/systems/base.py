@@ -357,6 +357,10 @@ class ActiveSystem(ABC):
             Which of the folds this is that sums are kept of.
         """
 
+    def _keeps_models(self, folds):
+        """Return whether the models without each fold are kept for derivatives."""
+        return True
+
     @abstractmethod
     def without(self, rows):
         """Return coefficients, of shape (n_coef, n_outputs), and intercepts without `rows`."""
@@ -380,16 +384,23 @@ class ActiveSystem(ABC):
         models: list = [None] * len(items)
         found: list = [None] * len(items)
 
-        def predict(item):
+        def without(item):
             j, (repeat, rows) = item
             is_known = folds is self._folds and repeat == 0
-            models[j] = self._leave_out(rows, j if is_known else None)
-            out[repeat, rows] = self._values_without(rows, models[j])
+            return self._leave_out(rows, j if is_known else None)
+
+        def predict(item):
+            j, (repeat, rows) = item
+            model = without(item)
+            if self._keeps_models(folds):
+                models[j] = model
+            out[repeat, rows] = self._values_without(rows, model)
 
         def differentiate(slope):
             def of_model(item):
                 j, (repeat, rows) = item
-                found[j] = self._differentiate_without(rows, models[j], slope[repeat, rows])
+                model = without(item) if models[j] is None else models[j]
+                found[j] = self._differentiate_without(rows, model, slope[repeat, rows])
 
             self._prepare()
             for_each(of_model, items, self._work)

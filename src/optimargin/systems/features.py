@@ -159,6 +159,10 @@ class FeatureSystem(ActiveSystem):
         factor = ThreadsafeFactor(matrix)
         return factor, factor.solve(right)
 
+    def _keeps_models(self, folds):
+        # Each has a factor of its own: those of hundreds of pairs of classes would be too many.
+        return folds is self._folds
+
     def _values_without(self, rows, model):
         return self._images(model[1], rows)
 
