@@ -141,3 +141,16 @@ def test_extreme_scales_give_a_finite_model(solver, size):
     model = LinearLDMClassifier(solver=solver, max_iter=50).fit(X * size, y)
     assert np.isfinite(model.decision_function(X * size)).all()
     assert not np.isnan(model.dual_gap_)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_an_interior_point_that_rounding_stops_ends_soon():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 10))
+    y = np.where(X[:, 0] + 0.3 * rng.normal(size=300) > 0, 1, -1)
+    X[::17] *= 1e8
+    X[:, 3] = 1e6
+    X[:, 4] += 1e7
+    model = LinearLDMClassifier(1e4, 1.0, 0.1, solver="interior_point", tol=1e-9).fit(X, y)
+    assert model.n_iter_ <= 60
+    assert model.dual_gap_ <= 1e-7

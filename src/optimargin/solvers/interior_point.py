@@ -33,6 +33,8 @@ _TO_BOUNDARY = 0.995  # share of the step to the boundary of the box that is tak
 _FACE_WEIGHT = 1e10  # of free variables in the equations of a face, times their curvature
 _FACE_ROUNDS = 12  # faces that are solved at most
 _GAP_BEFORE_FACE = 1e-9  # relative gap at which the free variables are clear
+_FURTHER = 1e-2  # share of the gap of one attempt on a face, at which the next is made
+_MOST_STUCK = 20  # steps without a gap of half the least so far: rounding leaves no more
 
 
 class InteriorPoint(Solver):
@@ -49,18 +51,22 @@ class InteriorPoint(Solver):
         problem = system.problem
         iterate = _Iterate(problem, system)
         best = system.point(iterate.d)
-        n_iter = 1
+        n_iter, n_stuck, least, allowed = 1, 0, np.inf, min(self.tol, _GAP_BEFORE_FACE)
         for n_iter in self.iterations():
             moved = iterate.step()
             if problem.is_hard:
                 problem.check_separable(iterate.d)
-            close = iterate.relative_gap(best.value) <= min(self.tol, _GAP_BEFORE_FACE)
-            if moved and not close and n_iter < self.max_iter:
+            gap = iterate.relative_gap(best.value)
+            n_stuck = 0 if gap < 0.5 * least else n_stuck + 1
+            least = min(least, gap)
+            is_last = not moved or n_stuck == _MOST_STUCK
+            if gap > allowed and not is_last and n_iter < self.max_iter:
                 continue
             best = min(best, system.point(iterate.d), key=_gap)
             best = min(best, finish_on_face(problem, system, iterate.d, iterate.free), key=_gap)
-            if best.relative_gap <= self.tol or not moved:
+            if best.relative_gap <= self.tol or is_last:
                 break
+            allowed = _FURTHER * gap
             iterate.resume()
         if self.stopped:
             best = min(best, system.point(iterate.d), key=_gap)
