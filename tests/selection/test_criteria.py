@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from sklearn import metrics
 from sklearn.linear_model import LogisticRegression
+from sklearn.utils.validation import check_is_fitted
 
-from optimargin import ODMClassifierCV
+from optimargin import ODMClassifierCV, ODMRegressorCV
 from optimargin.selection.criteria import (
     NEGLIGIBLE,
     LogLoss,
@@ -132,3 +133,19 @@ def test_scorers_are_guided_by_their_smooth_forms(scoring, guide):
     several = make_criterion(scoring, SmoothAccuracy(), Classification, 3)
     for_two = scoring in ("f1", "roc_auc")
     assert type(several.guide) is (SmoothAccuracy if for_two else guide)
+
+
+@pytest.mark.parametrize("machine", [ODMClassifierCV, ODMRegressorCV])
+def test_a_scorer_may_ask_for_the_score_of_the_model_and_whether_it_is_fitted(machine):
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    y = X[:, 0] + X[:, 1] ** 2
+    y = (y > 0).astype(int) if machine is ODMClassifierCV else y
+
+    def scoring(model, X, y):
+        check_is_fitted(model)
+        return model.score(X, y)
+
+    search = machine(C1s=[1.0, 8.0], widths=[1.0], cv=3, scoring=scoring).fit(X, y)
+    expected = machine(C1s=[1.0, 8.0], widths=[1.0], cv=3).fit(X, y)
+    of_chosen = search.cv_results_["mean_test_score"][expected.best_index_]
+    assert of_chosen == pytest.approx(expected.held_out_score_)

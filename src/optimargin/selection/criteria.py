@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import log_softmax
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.metrics import get_scorer
 from sklearn.utils.metaestimators import available_if
 
@@ -522,6 +522,9 @@ class _Known(BaseEstimator):
     def fit(self, X, y):
         return self
 
+    def __sklearn_is_fitted__(self):
+        return True
+
     @property
     def classes_(self):
         return self.task.classes
@@ -536,6 +539,10 @@ class _Known(BaseEstimator):
             return self.classes_[winning_class(self.task.combine(self.decision))]
         columns = zip(self.task.scales, self.decision.T, strict=True)
         return self.task.decode(np.stack([s.restored(each) for s, each in columns], axis=1))
+
+    def score(self, X, y, sample_weight=None):
+        kind = ClassifierMixin if isinstance(self.task, Classification) else RegressorMixin
+        return kind.score(self, X, y, sample_weight)
 
 
 def describe_point(point):
