@@ -329,3 +329,11 @@ def test_refitting_with_other_classes_forgets_the_old_ones(model):
     np.testing.assert_array_equal(
         refitted.decision_function(X), clone(model).fit(X, y).decision_function(X)
     )
+
+
+@pytest.mark.parametrize("estimator", ODM_ESTIMATORS)
+def test_wrong_arguments_are_named_with_what_is_allowed(estimator):
+    with pytest.raises(TypeError, match=rf"{estimator.__name__}.*from 1 to 4 positional"):
+        estimator(1.0, 1.0, 0.5, "rbf")
+    with pytest.raises(TypeError, match=rf"{estimator.__name__}.*'penalty'"):
+        estimator(penalty=1.0)

@@ -296,7 +296,7 @@ def _init_of(estimator, without, defaults):
         if name not in without
     ]
 
-    def init(self):
+    def init(self, *args, **kwargs):
         """Keep the parameters."""
 
     # Which scikit-learn and help() ask for.

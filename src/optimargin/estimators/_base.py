@@ -55,6 +55,7 @@ def keeps_parameters(init):
 
     @wraps(init)
     def keep(self, *args, **kwargs):
+        init(self, *args, **kwargs)  # its errors say how many arguments it takes
         try:
             given = expected.bind(self, *args, **kwargs)
         except TypeError as error:
