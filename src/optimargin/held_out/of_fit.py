@@ -141,9 +141,9 @@ class TrainedOn:
 
     def part(self, X, rows, columns):
         """Return some rows, and of a Gram matrix some columns."""
-        if self.kernel is not None and self.kernel.is_precomputed:
-            X = X[:, columns]
-        return X if rows is None else X[rows]
+        if self.kernel is None or not self.kernel.is_precomputed:
+            return X if rows is None else X[rows]
+        return X[:, columns] if rows is None else X[np.ix_(rows, columns)]
 
 
 def held_out_of_fit(trained: TrainedOn):
