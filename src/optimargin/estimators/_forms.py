@@ -125,8 +125,8 @@ class LandmarkForm(KernelForm):
     cache_size : float, default=2000
         Memory for kernel values in MB, for all solvers but "newton", and for approximations.
         Where the whole Gram matrix does not fit, "newton_cg" keeps the values between samples
-        outside the band: a large `D` and a small `C2` leave few of them. What does not fit is
-        computed anew. A kernel that may not be positive semi-definite ("sigmoid", a function, a
+        outside the band: the wider it is, the fewer they are. What does not fit is computed
+        anew. A kernel that may not be positive semi-definite ("sigmoid", a function, a
         matrix) takes up to four whole matrices with any solver, which must fit.
 
     Attributes

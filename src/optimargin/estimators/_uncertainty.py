@@ -156,8 +156,7 @@ class Uncertainty(HeldOutValues):
 
         Parameters
         ----------
-        X : array-like
-            As the user gave it.
+        X : array-like of shape (n_new, n_features)
         exact : bool, default=False
             Follow the samples that enter or leave the active set when another one is left out, so
             that all models are those of refits. It needs the training data, and changes nothing
