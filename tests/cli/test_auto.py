@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from optimargin.cli._page import confusion, round_numbers, scatter
+from optimargin.cli._tasks import Classification
 from optimargin.io import load_model
 from tests.cli.conftest import passengers
 
@@ -114,6 +115,23 @@ def test_large_tables_get_landmarks(run, tmp_path, monkeypatch):
     model = load_model(tmp_path / "r" / "model.skops")[-1]
     assert model.approximation == "nystrom"
     assert told["estimated_accuracy"] > 0.9
+
+
+def test_held_out_values_of_large_tables_are_computed_once(run, tmp_path, monkeypatch, flat):
+    calls, held_out = [], Classification.held_out
+    monkeypatch.setattr(
+        Classification,
+        "held_out",
+        lambda task, model, *args: calls.append(model) or held_out(task, model, *args),
+    )
+    monkeypatch.setattr("optimargin.cli._auto.KERNEL_UP_TO", 60)
+    told = json.loads(run("auto", flat, "--out", tmp_path / "r", "--json")[1])
+    assert len(calls) == 2
+    ours, other, *baselines = told["comparison"]
+    assert ours["how"] == other["how"] == told["estimated_by"] == "leave-one-out"
+    assert ours["accuracy"] == told["estimated_accuracy"]
+    assert baselines[-1]["how"] == "5-fold cross-validation of 30 samples"
+    assert (tmp_path / "r" / "held_out.csv").exists()
 
 
 def test_landmarks_keep_the_widths_that_the_search_chose(run, tmp_path, monkeypatch):

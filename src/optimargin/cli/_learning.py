@@ -125,17 +125,26 @@ class Job:
         """Return the model to save."""
         return with_steps(steps, estimator, self.task.step)
 
-    def describe_estimate(self, model, search=None):
+    def describe_estimate(self, model, search=None, predicted=None):
         """Add first what users want to know: how good predictions of new samples will be.
+
+        Parameters
+        ----------
+        model : estimator
+        search : estimator, default=None
+            That found it.
+        predicted : ndarray of shape (n_samples,), default=None
+            What is predicted for each sample when it is left out, where that was computed before.
 
         Returns
         -------
         predicted : ndarray of shape (n_samples,) or None
             What is predicted for each sample when it is left out, if that is known.
         """
-        with self.report.working("leaving one out"):
-            X = transformed(model, self.samples.X)
-            predicted = self.task.held_out(unwrap(model), X, self.samples.y)
+        if predicted is None:
+            with self.report.working("leaving one out"):
+                X = transformed(model, self.samples.X)
+                predicted = self.task.held_out(unwrap(model), X, self.samples.y)
         tell_estimate(self.report, self.task, self.samples.y, predicted, search)
         return predicted
 

@@ -59,7 +59,7 @@ def auto(
         report = job.report
         rows = tune(job, machine, tell=not (showing.quiet or showing.json))
         found = rows[0].found
-        held_out = job.describe_estimate(found.model, found.search)
+        held_out = job.describe_estimate(found.model, found.search, rows[0].left_out)
         rows += compare(job)
         _describe_comparison(job, rows)
         report.add("chosen", found.shown, estimator=found.name, parameters=found.chosen)
