@@ -29,7 +29,7 @@ _SHORT_STEP = 0.5  # length up to which a kink of the loss counts as what stoppe
 
 # Crossovers of the start, read off benchmarks/dense.py and benchmarks/linear.py.
 _SUBSAMPLE_FROM = 5e7  # operations of a step from which a solve on a subsample pays off
-SUBSAMPLE_SHARE = 8  # of the rows, one is in the subsample
+_SUBSAMPLE_SHARE = 8  # of the rows, one is in the subsample
 _STARTING_EPOCHS = 12  # of coordinate descent, for sparse rows
 
 
@@ -77,7 +77,7 @@ class Newton(Solver):
     def _start_on_some(self, problem):
         """Solve a subsample, if it is one of many more rows than features."""
         design = problem.design
-        size = design.n_samples // SUBSAMPLE_SHARE
+        size = design.n_samples // _SUBSAMPLE_SHARE
         if design.n_coef > size / 10:
             return None, 0.0
         # The certificate does not depend on the start, so a fixed seed is as good as any.

@@ -36,13 +36,14 @@ from optimargin.designs.base import by_space
 from optimargin.designs.features import FeatureDesign
 from optimargin.designs.gram import GramDesign
 from optimargin.solvers.base import Solution, Solver
-from optimargin.solvers.newton import SUBSAMPLE_SHARE, Newton, Steps, descend
+from optimargin.solvers.newton import Newton, Steps, descend
 from optimargin.systems.samples import SampleSystem, eliminate_intercept
 
 FINEST = 512 * float(np.finfo(np.float64).eps)  # no system is solved more precisely than this
 _PATIENCE = 40  # CG steps before the preconditioner is made of more landmarks
 _MAX_CG = 5 * _PATIENCE
 _LANDMARKS_PER_ROOT = 3  # of the number of samples
+_PART_SHARE = 4  # of the samples of a kernel, one is in the part that is solved first
 _DIRECT_UP_TO = 1500  # samples of a hard system, which is solved by factorisation
 _SHORTEST = 0.01  # length of a step, below which its direction was too rough
 _MODEL_STOP = 0.5  # relative improvement of the quadratic model that a CG step must bring
@@ -226,7 +227,7 @@ class _SampleSpace(Space):
         problem, solver = self.problem, self.solver
         n_samples = problem.design.n_samples
         coef = np.zeros(n_samples)
-        size = n_samples // SUBSAMPLE_SHARE
+        size = n_samples // _PART_SHARE
         rows = np.sort(self.random.choice(n_samples, size, replace=False))
         if size == 0:
             return coef, 0.0
