@@ -276,6 +276,13 @@ def test_without_C2_a_pull_against_the_orientation_is_infeasible(sign):
         assert np.isfinite(loss.conjugate(sign * np.array([1.0, 0.0]), target))
 
 
+def test_a_pull_on_a_sample_without_weight_is_infeasible():
+    target = Target(np.ones(2), np.ones(2), np.array([1.0, 0.0]))
+    for loss in (BandLoss(2.0, 1.0, 0.1), PlainBand(2.0, 1.0, 0.1)):
+        assert loss.conjugate(np.array([1.0, 1e-12]), target) == np.inf
+        assert np.isfinite(loss.conjugate(np.array([1.0, 0.0]), target))
+
+
 def test_equal_penalties_without_band_are_the_square_loss():
     margin = np.linspace(-3, 5, 50)
     weight = np.full(50, 0.02)

@@ -134,14 +134,15 @@ def coefficient_gap(problem, coef, decision, value):
     value : float
         The objective.
     """
-    norm = np.abs(coef).sum()
+    size = np.abs(coef)
+    norm = size.sum()
     square = coef @ decision
     dual = coef
     if problem.fit_intercept and norm > 0:
         # Coefficients of one sign grow and the others shrink, in proportion.
         total = coef.sum()
-        dual = coef - total / norm * np.abs(coef)
-        square -= 2 * total / norm * (np.abs(coef) @ decision)
+        dual = coef - total / norm * size
+        square -= 2 * total / norm * (size @ decision)
         square += total**2 * np.max(problem.design.squared_norms, initial=0.0)
     gap = value + 0.5 * square + problem.loss.conjugate(dual, problem.target)
     return max(gap, _DIFFERENCES * abs(value))

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from optimargin._core._coordinate_descent import BandStep, PythonStep
-from optimargin._core._losses import band_derivatives, band_evaluate
+from optimargin._core._losses import band_conjugate, band_derivatives, band_evaluate
 from optimargin._linalg import line_search
 from optimargin._threads import n_threads_for
 
@@ -242,6 +242,11 @@ class BandLoss(Loss):
         n_threads = n_threads_for(_OPERATIONS_PER_SAMPLE * decision.size)
         band = target.value, target.orientation, target.weight, self.C1, self.C2, self.D
         return band_derivatives(decision, offset, step, step_offset, *band, length, n_threads)
+
+    def conjugate(self, pull, target):
+        """Return what pulls subtract from the dual objective in one compiled pass."""
+        band = target.value, target.orientation, target.weight, self.C1, self.C2, self.D
+        return band_conjugate(pull, *band)
 
     def coordinate_step(self, target):
         """Return the compiled minimiser of the dual over one variable."""

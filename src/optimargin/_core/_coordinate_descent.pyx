@@ -179,7 +179,10 @@ cdef class Descent:
 
     def recentre(self):
         """Remove the penalty on the intercept; return sum(pull), zero at the optimum."""
-        cdef double total = np.sum(self.pull)
+        cdef double total = 0.0
+        cdef Py_ssize_t i
+        for i in range(self.pull.shape[0]):
+            total += self.pull[i]
         self.intercept += self.intercept_scale * total
         return total
 

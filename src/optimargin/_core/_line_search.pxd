@@ -6,6 +6,10 @@ cdef extern from "band_loss.h" nogil:
         const double* weight, double C1, double C2, double D,
         double* pull, double* curvature, Py_ssize_t n,
     )
+    double optimargin_band_conjugate(
+        const double* pull, const double* target, const double* orientation, const double* weight,
+        double C1, double C2, double D, Py_ssize_t n,
+    )
     void optimargin_band_derivatives(
         const double* decision, double offset, const double* step, double step_offset,
         const double* target, const double* orientation, const double* weight,

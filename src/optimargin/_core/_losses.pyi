@@ -18,6 +18,15 @@ def band_evaluate(
     curvature: Vector,
     n_threads: int,
 ) -> float: ...
+def band_conjugate(
+    pull: Vector,
+    target: Vector,
+    orientation: Vector,
+    weight: Vector,
+    C1: float,
+    C2: float,
+    D: float,
+) -> float: ...
 def band_derivatives(
     decision: Vector,
     offset: float,

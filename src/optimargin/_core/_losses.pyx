@@ -4,7 +4,9 @@ from cython.parallel cimport prange
 
 import numpy as np
 
-from optimargin._core._line_search cimport optimargin_band_derivatives, optimargin_band_evaluate
+from optimargin._core._line_search cimport (
+    optimargin_band_conjugate, optimargin_band_derivatives, optimargin_band_evaluate
+)
 
 
 def band_evaluate(
@@ -41,6 +43,24 @@ def band_evaluate(
             C1, C2, D, &pull[first], &curvature[first], n * (t + 1) // n_threads - first,
         )
     return sum(partial)
+
+
+def band_conjugate(
+    const double[::1] pull,  # in
+    const double[::1] target,  # in
+    const double[::1] orientation,  # in
+    const double[::1] weight,  # in
+    double C1,
+    double C2,
+    double D,
+):
+    """Return sum(weight * conjugate(orientation * pull / weight) - target * pull)."""
+    cdef Py_ssize_t n = pull.shape[0]
+    if n == 0:
+        return 0.0
+    return optimargin_band_conjugate(
+        &pull[0], &target[0], &orientation[0], &weight[0], C1, C2, D, n
+    )
 
 
 def band_derivatives(

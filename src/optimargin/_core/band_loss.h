@@ -45,6 +45,22 @@ OPTIMARGIN_VECTOR_CLONES static double optimargin_band_evaluate(
     return total;
 }
 
+/* What pulls subtract from the dual objective: infinite where a sample has no weight or no penalty
+   on the side of its pull. */
+OPTIMARGIN_VECTOR_CLONES static double optimargin_band_conjugate(
+    const double *restrict pull, const double *target, const double *orientation,
+    const double *restrict weight, double C1, double C2, double D, ptrdiff_t n)
+{
+    double total = 0.0, linear = 0.0;
+    for (ptrdiff_t i = 0; i < n; i++) {
+        const double p = pull[i], size = p < 0.0 ? -p : p;
+        const double penalty = orientation[i] * p > 0.0 ? C1 : C2;
+        total += size != 0.0 ? size * (size / weight[i] / (4.0 * penalty) + D) : 0.0;
+        linear += target[i] * p;
+    }
+    return total - linear;
+}
+
 /* Derivatives with respect to the length of a step. A step that is the same for all samples, such
    as that of an intercept, needs no array: two loops, so that neither has branches. */
 #define OPTIMARGIN_BAND_DERIVATIVES(STEP)                                              \
