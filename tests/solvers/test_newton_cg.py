@@ -10,7 +10,8 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.datasets import make_classification, make_moons
 
-from optimargin import LinearODMClassifier, ODMClassifier
+from optimargin import LinearODMClassifier, ODMClassifier, ODMRegressor
+from optimargin.solvers import newton_cg
 from tests.sampling import pairwise
 
 pytestmark = pytest.mark.numbers
@@ -90,3 +91,14 @@ def test_a_working_set_ends_at_the_same_model(
     active = np.count_nonzero(np.abs(margin - 1) > penalties[2]) if penalties[1] else None
     active = np.count_nonzero(margin < 1 - penalties[2]) if active is None else active
     assert limited.support_.size <= 1.05 * active
+
+
+def test_systems_of_one_matrix_share_a_preconditioner(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 4))
+    y = X[:, 0] * X[:, 1] + 0.4 * rng.normal(size=300)
+    made, make = [], newton_cg._woodbury
+    monkeypatch.setattr(newton_cg, "_woodbury", lambda A: made.append(A.shape) or make(A))
+    model = ODMRegressor(1000.0, gamma=0.3, solver="newton_cg", tol=1e-6).fit(X, y)
+    assert model.n_iter_ > 1
+    assert len(made) == 1  # without a band all samples stay active

@@ -207,6 +207,7 @@ class _SampleSpace(Space):
         self.n_landmarks = int(_LANDMARKS_PER_ROOT * np.sqrt(problem.design.n_samples))
         self._system = SampleSystem(problem.design, fit_intercept=problem.fit_intercept)
         self.is_direct = False  # whether that solved the last system
+        self._known: tuple = (0, None, None)  # the last preconditioner, and what it is of
         # The certificate depends neither on landmarks nor on the start: a fixed seed will do.
         self.random = np.random.default_rng(0)
 
@@ -313,6 +314,17 @@ class _SampleSpace(Space):
         columns *= scale[:, None]
         return solve_triangular(triangle, columns.T, lower=True, overwrite_b=True).T
 
+    def _preconditioner(self, active, root):
+        """Return that of a system; without a band one system follows another of its matrix."""
+        scale = np.zeros(self.problem.design.n_samples)
+        scale[active] = root
+        n_landmarks, known, product = self._known
+        if n_landmarks != self.n_landmarks or not np.array_equal(known, scale):
+            self._known = (0, None, None)  # frees its memory for the new one
+            product = _woodbury(self._factor(active, root))
+            self._known = (self.n_landmarks, scale, product)
+        return product
+
     def _iterate(self, point, active):
         """Return ``root * M^-1 right`` for both right-hand sides; None where that is slow.
 
@@ -327,9 +339,13 @@ class _SampleSpace(Space):
 
         solution = np.zeros_like(right)
         for _ in range(0, _MAX_CG, _PATIENCE):
-            precondition = _woodbury(self._factor(active, root))
             solution, solved = _block_cg(
-                product, right, precondition, solution, self.accuracy, point.value
+                product,
+                right,
+                self._preconditioner(active, root),
+                solution,
+                self.accuracy,
+                point.value,
             )
             if solved:
                 break
