@@ -92,7 +92,7 @@ class BaseSelectionCV(Estimator):
     n_jobs : int, default=None
         The number of threads for a grid, which work on its widths and folds. The search without
         a grid does not use them: most of its points follow from the ones before, and above
-        1000 samples a point keeps the threads of BLAS busy by itself.
+        1500 samples a point keeps the threads of BLAS busy by itself.
     verbose : int, default=0
         Above zero, progress, the time left and how the last fit is done are written to standard
         error.
