@@ -1,6 +1,8 @@
 """Estimators share texts of their documentation; each shows all of them."""
 
 import inspect
+import subprocess
+import sys
 
 import pytest
 from sklearn.base import BaseEstimator
@@ -117,3 +119,10 @@ def test_a_name_that_nothing_describes_is_an_error():
             ----------
             first, third
             """
+
+
+@pytest.mark.parametrize("module", ["optimargin.estimators.odm_cv", "optimargin.dask"])
+def test_python_may_drop_docstrings(module):
+    if module == "optimargin.dask":
+        pytest.importorskip("distributed")
+    subprocess.run([sys.executable, "-OO", "-c", f"import {module}"], check=True)

@@ -31,10 +31,13 @@ def by_blocks(method):
         check_is_fitted(self)
         return self._by_blocks(method.__name__, X)
 
-    summary, _, rest = cleandoc(method.__doc__).partition("\n\nExamples\n")[0].partition("\n\n")
-    rest = rest.replace("{array-like, sparse matrix}", "dask array or dataframe")
     ask.__name__, ask.__qualname__ = method.__name__, method.__qualname__
-    ask.__doc__ = f"{summary}\n\nLazily, block by block.\n\n{rest.replace('ndarray', 'dask array')}"
+    if method.__doc__:  # there is none with python -OO
+        text = cleandoc(method.__doc__).partition("\n\nExamples\n")[0]
+        summary, _, rest = text.partition("\n\n")
+        rest = rest.replace("{array-like, sparse matrix}", "dask array or dataframe")
+        rest = rest.replace("ndarray", "dask array")
+        ask.__doc__ = f"{summary}\n\nLazily, block by block.\n\n{rest}"
     return ask
 
 
