@@ -45,6 +45,7 @@ _MAX_CG = 5 * _PATIENCE
 _LANDMARKS_PER_ROOT = 3  # of the number of samples
 _PART_SHARE = 4  # of the samples of a kernel, one is in the part that is solved first
 _DIRECT_UP_TO = 1500  # samples of a hard system, which is solved by factorisation
+_FINISHING_STEPS = 8  # until no sample keeps a coefficient that is not active; most need one
 _SHORTEST = 0.01  # length of a step, below which its direction was too rough
 _MODEL_STOP = 0.5  # relative improvement of the quadratic model that a CG step must bring
 _ENERGY_STOP = 0.05  # error of a step in sample space, in the norm of its system
@@ -258,13 +259,10 @@ class _SampleSpace(Space):
 
     def finish(self, point):
         # A step that was cut short leaves coefficients of samples that are no longer active.
-        n_before = np.inf
-        while point.relative_gap <= self.solver.tol:
+        for _ in range(_FINISHING_STEPS):
             inactive = point.curvature == 0
-            n_lingering = np.count_nonzero(point.coef[inactive])
-            if not 0 < n_lingering < n_before:
+            if point.relative_gap > self.solver.tol or not point.coef[inactive].any():
                 break
-            n_before = float(n_lingering)
             trimmed = self.problem.point(np.where(inactive, 0.0, point.coef), point.intercept)
             if trimmed.relative_gap <= self.solver.tol:
                 return trimmed
