@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from sklearn.datasets import make_classification
+from sklearn.exceptions import ConvergenceWarning
 
 from optimargin import ODMClassifier
 from optimargin.training.plan import plan_small_pairs
@@ -33,3 +35,17 @@ def test_gaps_hold_for_the_coefficients_that_a_model_keeps(dtype, monkeypatch):
         claim = model.dual_gap_[k] * max(abs(kept), problem.gap_floor)
         assert kept - exact.objective_[k] <= 1.001 * claim
         assert model.dual_gap_[k] <= 1e-4
+
+
+def test_pairs_that_miss_the_tolerance_go_on_and_count_all_their_iterations(monkeypatch):
+    X, y = make_classification(600, 8, n_informative=5, n_classes=3, random_state=0)
+    usual = ODMClassifier(multi_class="ovo").fit(X, y)
+    monkeypatch.setattr("optimargin.solvers.dcd._MOST_ROUNDED_EPOCHS", 5)
+    model = ODMClassifier(multi_class="ovo").fit(X, y)
+    assert usual.solver_ == model.solver_ == "dcd"
+    assert (model.n_iter_ > 5).all()
+    assert (model.dual_gap_ <= model.tol).all()
+    np.testing.assert_allclose(model.objective_, usual.objective_, rtol=1e-4)
+    with pytest.warns(ConvergenceWarning):
+        stopped = ODMClassifier(multi_class="ovo", max_iter=6).fit(X, y)
+    assert (stopped.n_iter_ <= 6).all()

@@ -51,10 +51,20 @@ def fit_own_rows(fit_together, prepared, options, start, request) -> Fit:
     if plan_small_pairs(prepared, places, options):
         solutions = solve_small_pairs(prepared, places, options, request.progress)
         pairs: list[Fit] = [_fit_of(each, prepared) for each in solutions]
-        exactly = replace(options, solver="newton")
-        for k, found in enumerate(solutions):
-            if found.dual_gap > options.tol and not was_cut_short(found, options):
-                pairs[k] = fit_together(prepared.output(k, places[k]), exactly, None, request)
+
+        def go_on(k):
+            found = solutions[k]
+            left = replace(options, solver="newton", max_iter=options.max_iter - found.n_iter)
+            fit = fit_together(prepared.output(k, places[k]), left, None, request)
+            if fit.dual_gap[0] <= found.dual_gap:
+                pairs[k] = replace(fit, solver="dcd", n_iter=fit.n_iter + found.n_iter)
+
+        missed = [
+            k
+            for k, found in enumerate(solutions)
+            if found.dual_gap > options.tol and not was_cut_short(found, options)
+        ]
+        for_each(go_on, missed, work=X.shape[0] ** 2)
         return _joined(pairs, places, prepared)
     if kernel is not None and kernel.is_precomputed:
         check_square(X)
