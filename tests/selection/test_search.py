@@ -12,7 +12,7 @@ from optimargin.objectives import ODM
 from optimargin.selection.criteria import Accuracy, SmoothAccuracy
 from optimargin.selection.data import SelectionData
 from optimargin.selection.loss import HeldOutLoss
-from optimargin.selection.search import N_FINALISTS, finalists, stages_of_search
+from optimargin.selection.search import N_FINALISTS, finalists, looks_and_middle, stages_of_search
 from optimargin.selection.stages import Clock, Findings, Judged, Stage, work_off
 
 pytestmark = pytest.mark.numbers
@@ -245,6 +245,16 @@ def test_first_looks_are_cheap_and_not_listed():
     assert min(e.loss for e in found) <= found[0].loss
 
 
+@pytest.mark.parametrize(("n_samples", "n_looks"), [(2900, None), (3100, 3000)])
+def test_first_looks_at_linear_models_are_at_enough_to_begin_close_to_the_end(n_samples, n_looks):
+    X, y = make_classification(n_samples, 5, random_state=0)
+    data = SelectionData(ODM, X, y, None, kernel=KernelChoice("linear"), fit_intercept=True)
+    loss = HeldOutLoss(data, None, np.random.RandomState(0))
+    looks, middle = looks_and_middle(loss, np.random.RandomState(0))
+    assert (looks and looks.data.n_samples) == n_looks
+    assert middle is None
+
+
 def test_many_samples_of_several_classes_are_searched_at_least_squares():
     X, y = make_classification(900, 6, n_informative=4, n_classes=3, random_state=0)
     model = ODMClassifierCV(relevance=False).fit(X, y)
@@ -265,8 +275,9 @@ def test_no_point_is_looked_at_after_the_time(make):
 def test_progress_and_results_tell_the_same_score(capsys):
     X, y = make_moons(150, noise=0.3, random_state=0)
     model = ODMClassifierCV(relevance=False, verbose=1).fit(X, y)
-    last = capsys.readouterr().err.strip().splitlines()[-1]
+    *_, last, fit = capsys.readouterr().err.strip().splitlines()
     assert last.endswith(f"best objective {model.best_score_:.4f}")
+    assert fit.startswith("The last fit is by")
 
 
 @pytest.mark.parametrize("scoring", ["balanced_accuracy", "f1", "roc_auc", "neg_log_loss"])

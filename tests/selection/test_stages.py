@@ -196,7 +196,8 @@ def progress_of(model, X, y, monkeypatch, capsys):
     seconds = iter(range(10**6))
     monkeypatch.setattr(clocks.time, "monotonic", lambda: float(next(seconds)))
     model.set_params(verbose=1).fit(X, y)
-    lines = capsys.readouterr().err.splitlines()
+    *lines, fit = capsys.readouterr().err.splitlines()
+    assert fit.startswith("The last fit is by")
     return np.array(
         [re.search(r"(\d+) of (\d+) evaluations", line).groups() for line in lines], int
     )

@@ -31,6 +31,7 @@ N_FINALISTS = 3  # points that are judged once more, and last steps where some s
 LARGER = 2.0  # log2 of the penalty, for the finalist that the closed form may underrate
 DESCENT = 12  # evaluations, at most, from one start
 _LOOKS = 250  # samples that first looks are taken at, at least
+_LINEAR_LOOKS = 3000  # the same of linear models: from fewer, 10,000 take half as long again
 _LOOKS_SHARE = 0.55  # of the evaluations and the time, for first looks
 _SPREAD_SHARE = 0.4  # of the evaluations of a stage, before descents
 SMALL = 1500  # samples up to which points are so cheap that threads wait more than they work
@@ -101,10 +102,11 @@ def looks_and_middle(loss, random_state):
     # Of every class several samples are in every fold.
     n_few = max(_LOOKS, N_FOLDS**2 * np.unique(loss.data.strata).size)
     n_some = int(np.sqrt(n_few * n_samples))
+    if not loss.has_width:  # looks at linear models are cheap
+        n_looks = max(_LINEAR_LOOKS, n_some)
+        return loss.of_some(n_looks, random_state) if n_samples > n_looks else None, None
     # Below, the last steps of all samples are too few (regression at 1400 loses 3 % in the error).
     middle = loss.of_some(n_some, random_state) if n_samples > 6 * n_few else None
-    if not loss.has_width:  # looks at linear models are cheap
-        return middle, None
     if n_samples > n_few:
         return loss.of_some(n_few, random_state), middle
     return None if loss.quadratic is None else loss, None
