@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib import pyplot as plt
 from sklearn.datasets import make_blobs
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -63,3 +64,11 @@ def test_boundary_of_several_classes_frames_and_pipelines(legend):
 def test_svm_gets_its_margin_line(moons, legend):
     display = DecisionBoundaryDisplay.from_estimator(SVC().fit(*moons), *moons, grid_resolution=10)
     assert legend(display)[:2] == ["boundary", "margin 1"]
+
+
+def test_an_unknown_option_leaves_no_figure_behind(moons):
+    display = DecisionBoundaryDisplay.from_estimator(LinearODMClassifier().fit(*moons), *moons)
+    n_figures = len(plt.get_fignums())
+    with pytest.raises(TypeError, match=r"DecisionBoundaryDisplay.plot\(\) .*'color'"):
+        display.plot(color="red")
+    assert len(plt.get_fignums()) == n_figures

@@ -1,6 +1,7 @@
 """What all plots share: their axes, their legend, and how they look."""
 
 from collections.abc import Callable
+from inspect import signature
 from typing import Any, ClassVar, Self
 
 # Okabe and Ito's palette, which colour-blind readers can tell apart. Every line has its own dashes,
@@ -39,6 +40,10 @@ class Display:
                 f"style={kwargs['style']!r} is unknown: use one of "
                 f"{', '.join(map(repr, self._styles))}."
             )
+        try:  # before there is a figure
+            signature(self._draw).bind(ax, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{type(self).__name__}.plot() {error}") from None
         self.ax_ = new_axes(ax)
         self.figure_ = self.ax_.figure
         self._draw(self.ax_, **kwargs)
