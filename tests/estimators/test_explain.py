@@ -64,6 +64,21 @@ def test_pairs_of_classes_and_weights_are_seen():
     assert 300 < told.n_samples < 500
 
 
+def test_pairs_with_an_indefinite_kernel_are_those_of_all_samples():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(900, 5)), np.arange(900) % 3
+    model = ODMClassifier(kernel="sigmoid", multi_class="ovo")
+    plan = explain_plan(model, X, y)
+    assert plan.n_samples == 900
+    with pytest.warns(UserWarning, match="not positive semi-definite"):
+        assert plan.chosen.solver == model.fit(X, y).solver_
+
+
+def test_no_time_is_told_where_none_is_estimated():
+    X, y = make_moons(100, random_state=0)
+    assert "nan" not in str(explain_plan(LinearODMClassifier(solver="svrg"), X, y))
+
+
 def test_others_are_refused():
     X, y = make_moons(60)
     with pytest.raises(TypeError, match="LogisticRegression"):

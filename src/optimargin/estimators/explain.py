@@ -8,6 +8,7 @@ import numpy as np
 from optimargin._checks import check_weights
 from optimargin.estimators._base import BaseLearner
 from optimargin.training import Request
+from optimargin.training.own_rows import is_indefinite
 from optimargin.training.plan import plan_fit
 from optimargin.training.prepare import prepare
 
@@ -23,8 +24,9 @@ class PlannedMachine:
         What the solver works on: "features", "linear_gram" (inner products of rows), "gram",
         "rounded_gram", "panels" or "tiles" (kernel values), or "landmarks".
     seconds : float
+        NaN where there is no estimate.
     n_bytes : float
-        Of what is kept besides the data.
+        Of what is kept besides the data; NaN where there is no estimate.
     is_exact : bool
         Whether it goes on to the exact solution.
     """
@@ -43,6 +45,8 @@ class PlannedMachine:
         return cls(machine.solver, machine.design, *numbers)
 
     def __str__(self):
+        if np.isnan(self.seconds):
+            return f"{self.solver!r} on {self.design}"
         takes = f"about {1e3 * self.seconds:.3g} ms and {self.n_bytes / 1e6:.3g} MB"
         return f"{self.solver!r} on {self.design} ({takes})"
 
@@ -128,6 +132,7 @@ def _prepared(estimator, X, y, sample_weight) -> Any:
     prepared = prepare(X, targets, estimator._objective(), kernel, request)
     places = [np.flatnonzero(target.weight) for target in prepared.targets]
     largest = max(range(len(places)), key=lambda k: places[k].size)
-    if all(own.size == prepared.X.shape[0] for own in places):
-        return prepared
+    is_shared = all(own.size == prepared.X.shape[0] for own in places)
+    if is_shared or is_indefinite(prepared, estimator._options()):
+        return prepared  # the positive part of a kernel matrix is that of all samples
     return prepared.output(largest, places[largest])
