@@ -55,6 +55,7 @@ RATES = Rates()
 NEWTON_STEPS = 5  # steps of a fit, whatever the tolerance
 CYCLES_PER_DIGIT = 1.5  # cycles of block descent per root of the curvature of a sample
 PRODUCTS_PER_DIGIT = 0.1  # products of conjugate gradients per root of the condition
+CACHED_BYTES = 25e6  # bytes of kernel values that stay in a cache between two epochs
 INTERIOR_STEPS = 20  # factorisations of the interior point method
 ROUGH_TOL = 1e-5  # relative gap, below which epochs are followed by factorisations
 
@@ -248,7 +249,9 @@ def _descent_on_kernel(n_bytes):
     def cost(case):
         n_values = case.X.shape[0] ** 2
         epochs = 1 + case.curvature**1.5 * case.digits / 4
-        read = 2 * epochs * n_values * n_bytes * RATES.byte  # by one of two threads
+        # By one of two threads; past a cache, rows in random order come from memory.
+        n_waits = 2 if n_values * n_bytes <= CACHED_BYTES else 8
+        read = n_waits * epochs * n_values * n_bytes * RATES.byte
         return case.values() + case.n_outputs * read, n_bytes * n_values
 
     return cost
