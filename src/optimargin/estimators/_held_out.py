@@ -165,10 +165,11 @@ class HeldOutValues(BaseLearner):
                 )
         rebuilt, solutions = self._rebuilt_solutions(X, y, sample_weight)
         rows, X = rebuilt.rows, self._checked_rows(X)
-        left_out = [np.flatnonzero(np.isin(rows, fold)) for fold in folds]
+        every, place = np.arange(rows.size), np.full(len(y), -1)
+        place[rows] = every
+        left_out = [np.sort(place[fold][place[fold] >= 0]) for fold in folds]
         # Samples of zero weight have a fold, too, whose model they are asked of like new ones.
-        others = [np.setdiff1d(fold, rows) for fold in folds]
-        every = np.arange(rows.size)
+        others = [fold[place[fold] < 0] for fold in folds]
         new = [rebuilt.coordinates(X[fold], every) if fold.size else None for fold in others]
         scores = np.empty((len(y), len(solutions)))
         with explained():
