@@ -16,6 +16,7 @@ import scipy.sparse as sp
 from sklearn.base import clone, is_outlier_detector, is_regressor
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GroupKFold
+from sklearn.utils.extmath import row_norms
 
 from optimargin import (
     LinearODMClassifier,
@@ -142,6 +143,10 @@ class Case:
         self.is_quadratic = self.solved.C1_ == self.solved.C2_ and "quadratic" in name
         self.refits = Refits(self.solved, self.A, self.B, self.y, self.weight)
         self.digits = samples.digits
+        if name == "classifier, linear, newton_cg":
+            # Its fits end by their certificates, which bound how far w is from the optimum.
+            distance = np.sqrt(2 * TIGHT * np.max(self.solved.objective_))
+            self.digits = max(self.digits, distance * row_norms(self.A).max())
 
     @cached_property
     def without_each(self):
