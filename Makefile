@@ -61,7 +61,7 @@ fuzz: build/.test  ## random attacks, resumable: make fuzz FUZZ_ARGS="kernel lin
 SANITIZED := build/sanitized
 SANITIZE_ARGS ?= tests/_core tests/designs tests/kernels tests/solvers tests/problems tests/held_out tests/io
 SANITIZE_KINDS ?= kernel linear other containers chunks data_files model_files commands interrupts
-sanitized = LD_PRELOAD="$$($(CC) -print-file-name=libasan.so)" \
+sanitized = LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libstdc++.so)" \
 	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
 	OPENBLAS_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=1 \
 	PYTHONPATH="$(SANITIZED):$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" \
