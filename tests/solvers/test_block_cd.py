@@ -160,7 +160,7 @@ def test_large_penalties_are_left_to_newton_steps():
     assert ODMClassifier(1e6).fit(X, y).solver_ == "newton"
     assert ODMClassifier(50.0 * len(y)).fit(X, y).solver_.startswith("newton")
     assert ODMClassifier().fit(X, y).solver_ == "dcd"
-    assert ODMClassifier().fit(*data(5000)).solver_ == "bcd"
+    assert ODMClassifier().fit(*data(2600)).solver_ == "bcd"
 
 
 @pytest.mark.quick
